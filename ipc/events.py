@@ -587,7 +587,9 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ``summary`` is the agent's own, or the beginning of that if it is long. ``usage`` and ``cost_usd`` (None if unknown)
     include the subagents that its agent started. ``folder`` is where it worked, if outside the workspace itself, and
     ``branch`` the branch that holds its work there. ``pid`` is the process it ran in and ``worker`` the machine, by
-    host and port, if another than the plan's own. ``lost`` counts how often it was lost with a worker.
+    host and port, if another than the plan's own. ``lost`` counts how often it was lost with a worker. ``any_model``
+    says that any model would have ended like that: the provider refused the request itself, or the plan's budget is
+    used up.
     """
 
     summary: str = ""
@@ -600,6 +602,7 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     pid: int = 0
     worker: str = ""
     lost: int = 0
+    any_model: bool = False
 
 
 class StepOutline(Struct, frozen=True, kw_only=True, gc=False):

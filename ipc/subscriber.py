@@ -170,8 +170,7 @@ class Subscription:
         if header is not None:
             self.source, self._journal = header[0].source, Path(header[0].journal)
             self._head = header[0].seq
-            if self._next is None:
-                self._next = self._head + 1
+            self._next = self._next or self._head + 1
         elif self.source is None:
             known = [entry.source for entry in await to_thread.run_sync(self._registry.running)]
             raise UnknownSourceError(str(self._target), "does not answer", known)
@@ -219,20 +218,17 @@ class Subscription:
             seen = decoded if isinstance(decoded, Heartbeat) else decode_head(decoded[1])
         except CodecError:
             return
-        if self.source is None:
-            self.source = seen.source
+        self.source = self.source or seen.source
         if seen.source != self.source:
             self._ending = EndReason.REPLACED
             return
         if isinstance(decoded, Heartbeat):
             self._head = max(self._head, decoded.seq)
-            if self._next is None:
-                self._next = decoded.seq + 1
+            self._next = self._next or decoded.seq + 1
             if decoded.end:
                 self._ending = EndReason.FINISHED
             return
-        if self._next is None:
-            self._next = seen.seq
+        self._next = self._next or seen.seq
         if seen.seq == self._next:
             self._deliver(seen.seq, decoded[1], decoded[0])
         else:

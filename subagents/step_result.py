@@ -34,8 +34,6 @@ class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     ``output``, ``exit_code``, ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output``
     is the value handed in, if the step has a schema for one and completed. ``cost_usd`` is None if unknown.
     ``provider_refused`` says that the key, quota or credit was at fault, so that no other step would fare better.
-    ``any_model`` says that any model would have ended like that: the provider refused the request itself, or the budget
-    of the plan is used up.
     ``usage`` includes the subagents that the step's agent started. ``agents`` has the usage of each, first that of the
     step's own agent, which used ``model``. For ``waited_s`` of its ``duration_s`` the attempt waited for a person.
     ``printed`` is a part of the output of the command or check that failed. ``folder`` and ``branch`` are those of its
@@ -54,5 +52,4 @@ class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     denied: tuple[Denial, ...] = ()
     agent_id: str | None = None
     provider_refused: bool = False
-    any_model: bool = False
     agents: tuple[AgentUsage, ...] = ()

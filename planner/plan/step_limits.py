@@ -41,8 +41,6 @@ def step_limits(step: Step, usual: Mapping[ExecutionMode, StepLimits] = USUAL, *
     step's own limits always hold.
     """
     common = usual.get(step.mode) or USUAL[step.mode]
-    if step.max_tokens is None and step.max_turns is None and not exhausted:
-        return common
     more = min(2**exhausted, MOST)
     return StepLimits(
         max_tokens=step.max_tokens or common.max_tokens * more, max_turns=step.max_turns or common.max_turns * more

@@ -98,7 +98,8 @@ class ReportSources:
         was = self.state.steps[step.id]
         whole = self.state.steps[step.pattern] if isinstance(step, Child) else was
         status, result = was.status, was.last_result
-        is_cut = self._is_cut(was)
+        # The process died while the step was running.
+        is_cut = self.pid is None and was.left is Left.CUT and bool(was.spans) and was.spans[-1].ended == CUT
         attempts = tuple(self._attempts(was))
         spans = tuple(self._spans(was))
         return model.StepReportLine(
@@ -144,10 +145,6 @@ class ReportSources:
             completed = sum(attempt.result.outcome is Outcome.COMPLETED for attempt in attempts)
             used = _spent(total_of(spent[name]))
             yield model.ModelReport(model=name, attempts=len(attempts), completed=completed, spent=used)
-
-    def _is_cut(self, step: StepState) -> bool:
-        """Return whether the process died while the step was running."""
-        return self.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
     def _spans(self, step: StepState) -> Iterator[Span]:
         for span in step.spans:
@@ -281,12 +278,7 @@ def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[mode
     """
     failed = result.outcome is Outcome.FAILED and result.reason == "verify"
     named = next((line for line in step.verify if failed and result.detail.startswith(f"`{line}` ")), None)
-    before = named is not None  # checks run in order, up to the first that fails
+    before = named is not None or status is StepStatus.COMPLETED  # checks run in order, up to the first that fails
     for line in step.verify:
-        if status is StepStatus.COMPLETED:
-            yield model.CheckReport(command=line, result="passed")
-        elif line == named:
-            before = False
-            yield model.CheckReport(command=line, result="failed")
-        else:
-            yield model.CheckReport(command=line, result="passed" if before else "unknown")
+        yield model.CheckReport(command=line, result="failed" if line == named else "passed" if before else "unknown")
+        before = before and line != named

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -46,22 +45,18 @@ class PlanControl:
     def __init__(self) -> None:
         self.requested = False
         """True if steps should stop at the end of their current turn; it stays True for the rest of the run."""
-        self._early: deque[Request] | None = deque()
+        self._open: list[Request] = []
         self._deliver: Callable[[Request], object] | None = None
-        self._served: list[Request] = []
         self._thread = 0
         self._loop: anyio.lowlevel.EventLoopToken | None = None
+        self._is_over = False
 
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry out a command when its turn comes."""
         if isinstance(command, Pause | Cancel):
             self.requested = True
         request = Request(command, on_verdict)
-        if self._early is not None:
-            self._early.append(request)
-        elif self._loop is None:  # the run was over before it began
-            request.answer(TOO_LATE)
-        elif threading.get_ident() == self._thread:
+        if self._loop is None or threading.get_ident() == self._thread:
             self._hand_over(request)
         else:
             try:
@@ -74,22 +69,20 @@ class PlanControl:
         self._thread = threading.get_ident()
         self._loop = anyio.lowlevel.current_token()
         self._deliver = deliver
-        early, self._early = self._early, None
-        for request in early or ():
-            self._hand_over(request)
+        for request in tuple(self._open):
+            deliver(request)
 
     def detach(self) -> None:
         """Answer every command from now on, and those not served yet, as too late."""
-        self._deliver = None
-        early, self._early = self._early, None
-        served, self._served = self._served, []
-        for request in (*(early or ()), *served):
+        self._is_over = True
+        for request in self._open:
             request.answer(TOO_LATE)
 
     def _hand_over(self, request: Request) -> None:
-        if self._deliver is None:
+        if self._is_over:
             request.answer(TOO_LATE)
             return
-        if not request.is_answered:
-            self._served = [*(other for other in self._served if not other.is_answered), request]
-        self._deliver(request)
+        self._open.append(request)
+        if self._deliver is not None:
+            self._open = [other for other in self._open if not other.is_answered]
+            self._deliver(request)

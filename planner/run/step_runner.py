@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from math import inf
 
 import anyio
 import msgspec
@@ -20,9 +19,11 @@ from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
+from planner.state.facts import left_after
 from planner.state.lists import output_of
+from planner.state.outcome import BUDGET_REASON
 from planner.state.schedule import schedule_of
-from planner.state.state import WORDS, State, StepState
+from planner.state.state import WORDS, Left, State, StepState
 from planner.store.store import PlanStore
 from subagents.agent.steering import Steering
 from subagents.executor import (
@@ -64,8 +65,11 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
     """Reads from files what a cancelled attempt (step, number) used and cost; without it, that stays unknown."""
-    budget_left: Callable[[], tuple[float, float]] = lambda: (inf, inf)
-    """Returns the tokens and the USD that are still free in the plan's account."""
+    shortage: Callable[[Step, int, StepResult], str] = lambda _step, _attempt, _result: ""
+    """Says what the plan's budget lacks for one more attempt at a step, after one of this number with this result.
+
+    Blank if it lacks nothing.
+    """
     by_program: Callable[[Step], bool] = lambda _: False
     """Tells whether a program of the user's does a step. Such a step reports no progress, so it is never idle."""
     steering: Steering = field(default_factory=Steering)
@@ -134,7 +138,20 @@ class StepRunner:
             result = await self._with_spending(run, result)
         if (watchdog := self._options.watchdog) is not None:
             result = structs.replace(result, waited_s=watchdog.waited(run.step.id))
-        return _ended(run, result, self._options.budget_left())
+        return _ended(run, self._without_next(run, result))
+
+    def _without_next(self, run: StepRun, result: StepResult) -> StepResult:
+        """Return an attempt's result. If the plan's budget has no room for the next attempt, the step ends with it."""
+        has_agent = run.step.command is None and not self._options.by_program(run.step)
+        goes_on = has_agent and left_after(run.step, run.attempt, result, cut=False) is Left.RETRYING
+        lacks = self._options.shortage(run.step, run.attempt, result) if goes_on else ""
+        if not lacks:
+            return result
+        models = run.step.models[run.attempt : run.attempt + 1]
+        what = f"model {models[0]!r} was not tried" if models else "it was not tried again"
+        result = structs.replace(result, detail=f"{result.detail}; {what}: {lacks}".removeprefix("; "), any_model=True)
+        is_blocked = result.outcome is Outcome.BLOCKED
+        return result if is_blocked else structs.replace(result, outcome=Outcome.LIMIT, reason=BUDGET_REASON)
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """Return the result of a cancelled attempt with what it used and cost, which it could not report itself."""
@@ -220,7 +237,7 @@ def _previous_attempt(run: StepRun, step: StepState) -> str:
     return both_ends("\n\n".join(lines), MOST_PREVIOUS - CUT_NOTE)
 
 
-def _ended(run: StepRun, result: StepResult, budget_left: tuple[float, float]) -> AttemptEnded:
+def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
     """Return the command for an attempt with this result; one that is not JSON becomes an internal failure."""
     try:
         raw = msgspec.Raw(msgspec.json.encode(result))
@@ -229,4 +246,4 @@ def _ended(run: StepRun, result: StepResult, budget_left: tuple[float, float]) -
         result = internal_failure(f"the step's result cannot be written as JSON: {error}")
         raw = msgspec.Raw(msgspec.json.encode(result))
     cut = run.verdict is not None or (result.outcome is Outcome.INTERRUPTED and result.reason == LOST_REASON)
-    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut, budget_left=budget_left)
+    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut)

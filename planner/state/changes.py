@@ -538,8 +538,7 @@ def _is_skipped_by_plan(step: StepState) -> bool:
 
 
 def _has_run(step: StepState) -> bool:
-    ended = step.status in {StepStatus.COMPLETED, StepStatus.FAILED}
-    return step.begun >= step.attempt or step.left is not None or ended
+    return step.begun >= step.attempt or bool(step.left) or step.status in {StepStatus.COMPLETED, StepStatus.FAILED}
 
 
 def _reset(state: State, step_ids: Iterable[str], at: float) -> list[e.Fact]:

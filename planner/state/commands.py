@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
@@ -44,15 +43,13 @@ class MarkBlocked(Struct, frozen=True):
 class AttemptEnded(Struct, frozen=True, kw_only=True):
     """An attempt is over, and its processes have ended. ``raw`` is its result as JSON.
 
-    ``cut`` says that it was cancelled in the middle of a turn. ``budget_left`` holds the tokens and the USD that are
-    still free in the plan's account.
+    ``cut`` says that it was cancelled in the middle of a turn.
     """
 
     step_id: str
     result: StepResult
     raw: Raw
     cut: bool = False
-    budget_left: tuple[float, float] = (inf, inf)
 
 
 class AttemptSaved(Struct, frozen=True):

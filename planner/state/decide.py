@@ -22,9 +22,7 @@ from planner.state.decisions import TIMEOUT, plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import (
     INTERRUPTED_REASON,
-    can_afford_attempt,
     left_after,
-    moves_to_next_model,
     pauses_plan,
     plan_stopping,
     question_about,
@@ -220,9 +218,6 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     state_of_step, step = state.steps[step_id], schedule_of(state).steps[step_id]
     attempt = state_of_step.attempt
     left = left_after(step, attempt, result, cut=command.cut)
-    next_model = left is Left.RETRYING and moves_to_next_model(step, attempt, result)
-    if next_model and not can_afford_attempt(step, command.budget_left):  # as if all models and retries were used up
-        left = left_after(step.rung(attempt), attempt + step.retries, result, cut=command.cut)
     if state_of_step.stopping is not None and result.outcome is not Outcome.COMPLETED:
         left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it, so there is no retry
     ended = e.PlanAttemptEvent(

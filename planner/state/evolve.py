@@ -191,6 +191,7 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
         del state.running[step_id]
     step.attempt, step.reason, step.detail = fact.attempt, fact.reason, fact.detail
     step.attempt_over = False
+    step.any_model = step.any_model if fact.work is None else fact.work.any_model
     if status is IN_PROGRESS:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
@@ -232,6 +233,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     step.attempts = (*known, AttemptState(fact.attempt, result, seconds, fact.ts))
     step.attempt, step.begun = fact.attempt, max(step.begun, fact.attempt)
     step.result, step.reason, step.detail = result, result.reason, result.detail
+    step.any_model = result.any_model
     step.left = left
     step.attempt_over, step.tolerated = True, fact.tolerated
     if result.outcome is not Outcome.COMPLETED:

@@ -22,9 +22,6 @@ FIRST_RETRY_SECONDS = 1.0
 """The wait before the first retry; it doubles with each further one."""
 LONGEST_RETRY_SECONDS = 60.0
 
-SMALLEST_PRICE = 1e-9
-"""USD that must be free for an attempt at a step without a ``max_price`` of its own."""
-
 INTERRUPTED_REASON = "interrupted"
 _END_REASON = {Outcome.FAILED: "failed", Outcome.BLOCKED: "blocked", Outcome.LIMIT: "budget"}
 
@@ -54,12 +51,6 @@ def moves_to_next_model(step: Step, attempt: int, result: StepResult) -> bool:
     if attempt >= len(step.models) or result.provider_refused or result.any_model or result.reason == LOST_REASON:
         return False
     return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
-
-
-def can_afford_attempt(step: Step, budget_left: tuple[float, float]) -> bool:
-    """Return whether this budget, in tokens and USD, covers all that one more attempt at a step may use."""
-    tokens, price = budget_left
-    return tokens >= (step.max_tokens or 1) and price >= (step.max_price or SMALLEST_PRICE)
 
 
 def pauses_plan(result: StepResult) -> bool:

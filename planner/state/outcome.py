@@ -39,7 +39,7 @@ def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str
         f"step {step.id!r} {_BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
         'continued because on_failure is "continue"'
         for step in steps
-        if step.tolerated and step.status in _BAD_END and not (step.outline.order and step.outline.order.pattern)
+        if step.tolerated and step.status in _BAD_END and not step.pattern
     ]
     return (*dropped, *failures)
 
@@ -66,14 +66,17 @@ def outcome_of(state: State, status: PlanStatus, reason: str | None) -> Outcome:
 
 
 def _failure(state: State, reason: str | None) -> Outcome:
-    failed = [step for step in state.steps.values() if step.status is StepStatus.FAILED and not step.tolerated]
-    causes = [cause for step in failed for cause in _failed_items(state, step) or [step]]
+    causes = [step for step in causes_of(state.steps.values()) if step.status is StepStatus.FAILED]
     ended = {step.result.outcome if step.result else Outcome.FAILED for step in causes}
     without_cause = Outcome.LIMIT if reason == BUDGET_REASON else Outcome.FAILED
     worst_first = (Outcome.BLOCKED, Outcome.FAILED, Outcome.LIMIT)
     return next((outcome for outcome in worst_first if outcome in ended), without_cause)
 
 
-def _failed_items(state: State, step: StepState) -> list[StepState]:
-    """Return the failed items of a list step, whose ends say why it failed; none for any other step."""
-    return [item for item in state.items_of(step.id) if item.status is StepStatus.FAILED]
+def causes_of(steps: Iterable[StepState]) -> list[StepState]:
+    """Return the steps that keep the plan from completing; for a step with a list, the items of it that failed."""
+    known = list(steps)
+    spoiling = {step.id for step in known if step.spoils}
+    items = [step for step in known if step.status is StepStatus.FAILED and step.pattern in spoiling]
+    spoiling -= {item.pattern for item in items}
+    return [*(step for step in known if step.id in spoiling), *items]

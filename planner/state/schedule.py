@@ -267,11 +267,8 @@ class Schedule:
 
     def is_held(self, step_id: str, step: StepState) -> bool:
         """Return whether a step waits for something other than its dependencies and decisions."""
-        if step.stopping is not None:
-            return True
-        if step.left is None:
-            return False
-        return step.left in _AWAITED or (step.left is Left.CUT and self.steps[step_id].side_effects)
+        is_cut = step.left is Left.CUT and self.steps[step_id].side_effects
+        return step.stopping is not None or step.left in _AWAITED or is_cut
 
     # --- what follows from facts --------------------------------------------------------------------------------
 

@@ -113,6 +113,8 @@ class StepState(Struct, kw_only=True):
     """The id of the earlier plan whose result it took over."""
     told: tuple[e.PlanToldEvent, ...] = ()
     """Messages from people to its agent since the step last completed."""
+    any_model: bool = False
+    """True if any model would have ended its last attempt like that; see ``WorkDone``."""
     exhausted: int = 0
     """The number of attempts that used up their own tokens or turns."""
     attempts: tuple[AttemptState, ...] = ()
@@ -123,6 +125,11 @@ class StepState(Struct, kw_only=True):
     def id(self) -> str:
         """The step's id."""
         return self.outline.id
+
+    @property
+    def pattern(self) -> str:
+        """The step whose list it does an item of; blank if it does none."""
+        return self.outline.order.pattern if self.outline.order else ""
 
     @property
     def last_result(self) -> StepResult:

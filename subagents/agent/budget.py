@@ -9,7 +9,6 @@ call's reservation, however many agents work at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from math import inf
 from typing import TypeAlias
 
 import anyio
@@ -64,11 +63,9 @@ class _Entry(Struct, kw_only=True, eq=False):
         return max(by_tokens, by_price)
 
     def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:
-        limits, spent = self.limits, f"{self.usage.total_tokens} tokens"
-        if (
-            limits.max_tokens is not None
-            and limits.max_tokens - self.usage.total_tokens - prompt_tokens < SMALLEST_ANSWER
-        ):
+        limits, used = self.limits, self.usage.total_tokens
+        spent = f"{used} tokens"
+        if limits.max_tokens is not None and limits.max_tokens - used - prompt_tokens < SMALLEST_ANSWER:
             need = f"max_tokens {limits.max_tokens} leaves no room for a prompt of about {prompt_tokens}"
             return BudgetExhaustedError(self.name, need, spent)
         if self.cost_usd is not None:
@@ -79,9 +76,10 @@ class _Entry(Struct, kw_only=True, eq=False):
         room = float("inf")
         if self.limits.max_tokens is not None:
             room = self.limits.max_tokens - self.usage.total_tokens - other_tokens
-        if self.limits.max_price is not None and self.cost_usd is not None and model.output_price:
+        price = model.output_price or model.highest_input_price  # answers may be free where prompts are not
+        if self.limits.max_price is not None and self.cost_usd is not None and price:
             left = self.limits.max_price - self.cost_usd - other_price
-            room = min(room, left * 1_000_000 / model.output_price)
+            room = min(room, left * 1_000_000 / price)
         return room
 
 
@@ -144,14 +142,21 @@ class Account:
         """True if this account or one above it limits the price."""
         return any(entry.limits.max_price is not None for entry in self._entries)
 
-    def left(self) -> tuple[float, float]:
-        """Return the tokens and the USD that are left here, counting calls under way at RESERVED_WEIGHT."""
-        own = self._entries[0]
-        tokens, price = own.limits.max_tokens, own.limits.max_price
-        free_tokens = inf if tokens is None else tokens - own.usage.total_tokens - RESERVED_WEIGHT * own.reserved_tokens
-        if price is None or own.cost_usd is None:
-            return free_tokens, inf
-        return free_tokens, price - own.cost_usd - RESERVED_WEIGHT * own.reserved_price
+    def shortage(self, model: ModelConfig, prompt_tokens: int, wanted: Limits) -> str:
+        """Say what is lacking here for a call with such a prompt, or for all that is ``wanted``; blank if nothing is.
+
+        Calls under way count at RESERVED_WEIGHT.
+        """
+        own, call = self._entries[0], _price(model, prompt_tokens, SMALLEST_ANSWER)
+        tokens = own.usage.total_tokens + RESERVED_WEIGHT * own.reserved_tokens
+        price = 0.0 if own.cost_usd is None else own.cost_usd + RESERVED_WEIGHT * own.reserved_price
+        for name, limit, taken, needed in (
+            ("max_tokens", own.limits.max_tokens, tokens, max(wanted.max_tokens or 0, prompt_tokens + SMALLEST_ANSWER)),
+            ("max_price", own.limits.max_price, price, max(wanted.max_price or 0.0, call)),
+        ):
+            if limit is not None and needed - (limit - taken) > 1e-9 and needed:  # sums of prices are not exact
+                return f"{name} {limit} of {own.name} leaves {max(0, limit - taken):.9g}, and it needs {needed:.9g}"
+        return ""
 
     def used_share(self) -> float:
         """Return the largest used share of any limit of this account or one above it."""

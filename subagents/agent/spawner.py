@@ -123,13 +123,12 @@ class Spawner:
         return report
 
     async def _work(self, agent: SubAgent, order: SubagentOrder) -> ActResult:
-        acted = OUT_OF_TIME
         with anyio.move_on_after(self._pool.limits.timeout_seconds):
             try:
-                acted = await agent.execute(order.task, self.stop)
+                return await agent.execute(order.task, self.stop)
             except EnvironmentFailure as error:  # its conversation can no longer be written to disk
-                acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
-        return acted
+                return ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+        return OUT_OF_TIME
 
     def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:
         """Make a subagent with a folder of its own. Writes files."""

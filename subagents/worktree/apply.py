@@ -197,9 +197,8 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
         WorktreeError: The folder can't be made.
     """
     with lock:
-        locked = replace(
-            repository, git=replace(repository.git, locks=(lock.descriptor,))
-        )  # git commands keep the lock's descriptor open
+        # Git commands keep the lock's descriptor open.
+        locked = replace(repository, git=replace(repository.git, locks=(lock.descriptor,)))
         drop_own_index_lock(locked.git_dir)
         shutil.rmtree(locked.scratch, ignore_errors=True)
         try:

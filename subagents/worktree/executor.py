@@ -351,14 +351,8 @@ def _continues_later(result: StepResult) -> bool:
 
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
     """Return the result of an attempt that stopped during a merge, which will be continued."""
-    return structs.replace(
-        so_far,
-        outcome=last.outcome,
-        reason=last.reason,
-        detail=last.detail,
-        provider_refused=last.provider_refused,
-        files_changed=(),
-    )
+    ended = {name: getattr(last, name) for name in ("outcome", "reason", "detail", "provider_refused")}
+    return structs.replace(so_far, **ended, files_changed=())
 
 
 def _refused(result: StepResult, error: WorktreeError) -> StepResult:

@@ -7,37 +7,66 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
-from planner.plan.for_each import pattern_named
 from planner.plan.model import Decision
+from planner.plan.status import StepStatus
+from planner.plan.step_limits import MOST
+from planner.state.outcome import BUDGET_REASON, causes_of
+from planner.state.state import OWN_LIMITS, StepState
 from vibe.core.messages import Outcome
 from vibe.front.event_text import one_line, step_of
+from vibe.system.plain_text import some_of
 
 PERMIT = "--approve edits (or --auto-approve)"
 """Flags that allow steps to do what no person was there to approve."""
+SHOWN_STEPS = 5
 QUESTION_LENGTH = 400
 ID_LENGTH = 8
+_LIMITS = {"budget": "max_tokens", "turns": "max_turns", "timeout": "timeout_seconds"}
+"""The limits by the reasons of the steps that meet them."""
 
 
-def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, in_chat: bool = False) -> list[str]:
-    """Return the commands that retry the failed steps of a run with this outcome; empty if none failed.
+def try_again(plan_id: str, steps: Sequence[StepState], outcome: Outcome | None, *, in_chat: bool = False) -> list[str]:
+    """Return the commands that help a failed run with this outcome: to raise the limits it met, and to retry steps.
 
-    ``in_chat`` returns slash commands; in a conversation, retrying a step also resumes its plan.
+    ``steps`` are all of the plan's. ``in_chat`` returns slash commands; in a conversation, retrying a step also resumes
+    its plan.
     """
-    edit = f"vibe plan edit {plan_id}"
-    more = f"raise the plan's budget with: {edit} --max-tokens N (or --max-price, --max-seconds)"
-    if not failed:
-        return [more] if outcome is Outcome.LIMIT else []
-    chosen = [step_id for step_id in failed if pattern_named(step_id) not in failed]  # a list tries its items again
-    step = chosen[0] if len(chosen) == 1 else "STEP"
-    allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
-    again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
+    is_out_of_time = any(step.status is StepStatus.PENDING and step.reason == BUDGET_REASON for step in steps)
+    raised, again, doubled = {"--max-seconds S": [""]} if is_out_of_time else dict[str, list[str]](), list[str](), ""
+    for step in causes_of(steps):
+        if limit := _limit_met_again(step):
+            raised.setdefault(limit, []).append(step.id)
+        else:
+            again.append(step.pattern or step.id)
+            doubled = " (the retry gets twice the default limits)" if step.reason in OWN_LIMITS else doubled
+    edit, resume = (f"/plan {word}" if in_chat else f"vibe plan {word} {plan_id}" for word in ("edit", "resume"))
+    lines = [
+        f"raise the plan's budget with: {edit}{'' if in_chat else f' {limit}'}, then {resume}"
+        if limit.startswith("--")
+        else f"raise {limit} of {some_of(step_ids, SHOWN_STEPS)} with: {edit}, then {resume}"
+        for limit, step_ids in raised.items()
+    ]
+    return [*lines, _retry(plan_id, again, outcome, in_chat=in_chat) + doubled] if again else lines
+
+
+def _limit_met_again(step: StepState) -> str:
+    """Return the limit that ended a step and would end a retry too: a field of it, or the flag of the plan's budget."""
+    field = _LIMITS.get(step.reason or "", "")
+    if field == "max_tokens" and "max_price" in step.detail:
+        field = "max_price"
+    if field and step.any_model:
+        return "--max-price USD" if field == "max_price" else "--max-tokens N"
+    is_own = field and getattr(step.outline.order, field, None) is not None
+    return field if is_own or 2**step.exhausted > MOST else ""
+
+
+def _retry(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, in_chat: bool) -> str:
+    step, is_blocked = failed[0] if len(set(failed)) == 1 else "STEP", outcome is Outcome.BLOCKED
     if in_chat:
-        allowing = ", after /approvals edits (or all)" if outcome is Outcome.BLOCKED else ""
-        edit, more = "/plan edit", "raise the plan's budget with: /plan edit"
-        again = f"try again with: /retry {step}{allowing}, or go on without it: /skip {step}"
-    if outcome is not Outcome.LIMIT:
-        return [again]
-    return [f"{again} (the retry gets twice the default limits; raise those of a step's own with: {edit})", more]
+        allowing = ", after /approvals edits (or all)" if is_blocked else ""
+        return f"try again with: /retry {step}{allowing}, or go on without it: /skip {step}"
+    allowed = f" {PERMIT}" if is_blocked else ""
+    return f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
 
 
 def decide_command(plan_id: str, decision: Decision, *, in_chat: bool = False) -> str:

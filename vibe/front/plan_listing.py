@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ipc.events import PlanRevisedEvent
 from planner.plan.for_each import folded
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Child, Decision, Plan, PlanStatus, Step, StepStatus
+from planner.plan.model import Child, Decision, Plan, PlanStatus, Step
 from planner.plan.operations import operation_text, read_operations
 from planner.plan.status import MARKS, items_text, paused_text
 from planner.reuse.reuse import diff
@@ -140,8 +140,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
         if summary.can_go_on:
             lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
         if summary.status is PlanStatus.FAILED and summary.holder is None:
-            failed = [step_id for step_id, step in state.steps.items() if step.status is StepStatus.FAILED]
-            lines += try_again(summary.plan_id, failed, state.outcome, in_chat=in_chat)
+            lines += try_again(summary.plan_id, list(state.steps.values()), state.outcome, in_chat=in_chat)
         return lines
 
 

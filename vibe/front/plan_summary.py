@@ -32,7 +32,7 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     record = ended.record
     lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
-    printed = [step for step in own if not _pattern(step) or step.status is StepStatus.FAILED]
+    printed = [step for step in own if not step.pattern or step.status is StepStatus.FAILED]
     lines += _command_output(printed, str(record.plan_id))
     changed = sorted({file for step in own for file in step.last_result.files_changed})
     if changed:
@@ -77,16 +77,12 @@ def _shown(steps: Sequence[StepState]) -> Iterator[StepState]:
     """Yield the steps to show; of a list's items only the failed ones, while the list's own row counts them all."""
     lists: dict[str, list[str]] = {}
     for step in steps:
-        lists.setdefault(_pattern(step), []).append(step.status.value)
+        lists.setdefault(step.pattern, []).append(step.status.value)
     for step in steps:
         if step.id in lists:
             yield replace(step, detail="; ".join(filter(None, (items_text(lists[step.id]), step.detail))))
-        elif not _pattern(step) or step.status is StepStatus.FAILED:
+        elif not step.pattern or step.status is StepStatus.FAILED:
             yield step
-
-
-def _pattern(step: StepState) -> str:
-    return step.outline.order.pattern if step.outline.order else ""
 
 
 def _column(cells: list[str], *, right: bool = False) -> list[str]:
@@ -152,8 +148,7 @@ def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001 
         return [*decision_lines(plan_id, ended.open_decisions, in_chat=in_chat), f"continue with: {goes_on}"]
     if ended.status is not PlanStatus.FAILED:
         return []
-    failed = [step.id for step in ended.record.steps or () if step.status is StepStatus.FAILED]
-    return try_again(plan_id, failed, ended.record.outcome, in_chat=in_chat)
+    return try_again(plan_id, ended.record.steps or (), ended.record.outcome, in_chat=in_chat)
 
 
 def _sample(ended: PlanRun) -> list[str]:

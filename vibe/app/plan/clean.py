@@ -117,11 +117,6 @@ class Orphans(Struct, frozen=True, kw_only=True):
     empty: PlanWorktrees
     unmerged: tuple[str, ...]
 
-    @property
-    def everything(self) -> PlanWorktrees:
-        """Both together."""
-        return PlanWorktrees(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
-
 
 class _Branch(Struct, frozen=True, kw_only=True):
     name: str
@@ -302,7 +297,9 @@ def _find_named(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanF
 def _clean_orphans(
     repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
 ) -> list[Cleaned]:
-    going = orphans.everything if named else orphans.empty
+    going = orphans.empty
+    if named:
+        going = replace(going, branches=(*going.branches, *orphans.unmerged))
     if going and not dry_run:
         remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]

@@ -73,16 +73,12 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
         or the command makes no sense in its present state.
         EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, or the folder can't be written.
     """
-
-    def with_what_is_left(done: Done) -> Done:
-        with suppress(EnvironmentFailure, OSError):
-            left = what_is_left(host, find_plan(host.home, done.plan_id))
-            return replace(done, message=f"{done.message}; {left}") if left else done
-        return done
-
     done = await _carry_out(host, reference, command, partial(_carry_out_in_folder, host, command))
-    is_over = isinstance(command, Cancel) and not done.running
-    return await to_thread.run_sync(with_what_is_left, done) if is_over else done
+    if isinstance(command, Cancel) and not done.running:
+        with suppress(EnvironmentFailure, OSError):
+            left = await to_thread.run_sync(lambda: what_is_left(host, find_plan(host.home, done.plan_id)))
+            return replace(done, message=f"{done.message}; {left}") if left else done
+    return done
 
 
 def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:

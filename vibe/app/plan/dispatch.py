@@ -39,7 +39,7 @@ from vibe.app.plan.reuse import items_reused, note_commit
 from vibe.app.plan.rewind import recording_executor
 from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
-from vibe.app.plan.usage_history import expectation, revisions_folder
+from vibe.app.plan.usage_history import expectation, revisions_folder, shortage
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
 
@@ -155,7 +155,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
         replanning=_replanning(steps, kept_by),
         earlier=partial(items_reused, store, steps.host.home),
         steering=run.steering,
-        budget_left=run.account.left,
+        shortage=partial(shortage, run.account, steps.engine, steps.place.model),
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
 

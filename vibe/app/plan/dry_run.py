@@ -192,9 +192,12 @@ class _Needs(Struct):
 
     def _model(self, step: Step) -> tuple[str, str]:
         priced = bool((self.plan.budget and self.plan.budget.max_price) or step.max_price is not None)
-        check = partial(check_model, step, self.engine, self.default_model, priced=priced)
         own = next(iter(step.models), None)
-        return self._cached(("model", own, step.agent, priced), check, own or self.default_model or "")
+
+        def name() -> str:
+            return check_model(step, self.engine, self.default_model, priced=priced).name
+
+        return self._cached(("model", own, step.agent, priced), name, own or self.default_model or "")
 
     def _step_tools(self, step: Step) -> tuple[tuple[str, ...], str]:
         allowed = None if step.allowed_tools is None else tuple(step.allowed_tools)

@@ -16,6 +16,7 @@ from subagents.agent.run_context import AgentContext
 from vibe.app.engine.build import Engine
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
+from vibe.core.config.models import ModelConfig
 from vibe.core.tools.manager import ToolManager, profile_view, unknown_tools
 from vibe.system.errors import UsageError, closest, did_you_mean
 from vibe.system.plain_text import some_of
@@ -187,8 +188,8 @@ def check_decisions(decisions: Iterable[Decision], given: Mapping[str, tuple[str
             raise UsageError(f"--decide {decision_id}: takes one option, not {len(selections)}")
 
 
-def check_model(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> str:
-    """Return the name of the step's (first) model, after checking its key and, if ``priced``, that it has a price.
+def check_model(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> ModelConfig:
+    """Return the step's (first) model, after checking its key and, if ``priced``, that it has a price.
 
     Raises:
         UsageError: If the model or agent is unknown, or the model has no price.
@@ -198,4 +199,4 @@ def check_model(step: Step, parts: StepParts, default_model: str | None, *, pric
     alias = next(iter(step.models), None) or (profile and profile.model) or default_model
     model = parts.models.resolve_priced(alias) if priced else parts.models.resolve(alias)
     parts.models.backend(model)
-    return model.name
+    return model

@@ -81,10 +81,8 @@ def replan_policy(
     """
     check = partial(checked_revision, context, config, settings)
     new_commands = settings.approvals is ApprovalSetting.AUTO
-    if not config.enabled:
-        return ReplanPolicy(max_replans=config.max_replans, check=check)
     planner = PlannerAgent(context, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
-    return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
+    return ReplanPolicy(reviser=planner if config.enabled else None, max_replans=config.max_replans, check=check)
 
 
 def checked_revision(
@@ -115,12 +113,10 @@ def checked_revision(
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:
     """Return the plan with a timeout in every decision that has none of its own (0: they wait for ever)."""
     plan = loaded.plan
-    if not seconds or all("timeout_seconds" in decision.model_fields_set for decision in plan.decisions):
+    if not seconds:
         return loaded
+    given = {"timeout_seconds": seconds}
     decisions = [
-        decision
-        if "timeout_seconds" in decision.model_fields_set
-        else decision.model_copy(update={"timeout_seconds": seconds})
-        for decision in plan.decisions
+        one if given.keys() <= one.model_fields_set else one.model_copy(update=given) for one in plan.decisions
     ]
     return replace(loaded, plan=plan.model_copy(update={"decisions": decisions}))

@@ -133,8 +133,7 @@ def _reuse_head(
     left = earlier.state.left_at or earlier.keyed.base_commit
     if head is None or left is None or same_base(earlier, head):
         return head, ""
-    changed = changed_files(workspace, left, head, environ)
-    if changed is None:
+    if (changed := changed_files(workspace, left, head, environ)) is None:
         return head, ""
     top = workspace.resolve()
     names = [str(file.relative_to(top)) if file.is_relative_to(top) else str(file) for file in changed]

@@ -143,9 +143,8 @@ class PlanSession:
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
-            waiting = (
-                await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
-            )
+            is_paused = outcome.status is PlanStatus.PAUSED
+            waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_paused else ()
         return PlanRun(
             record=record,
             status=outcome.status,

@@ -16,12 +16,14 @@ from planner.author.planner_agent import CALLER
 from planner.plan.expectation import COMMAND, Measured, expect
 from planner.plan.model import Plan, Step
 from planner.plan.status import StepStatus
+from planner.state.facts import moves_to_next_model
 from planner.state.schedule import outline_of
 from planner.state.state import AttemptKey, RemovedStep, State, StepState
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plans_in
+from subagents.agent.budget import Account, Limits
 from subagents.step.local_executor import attempt_spending
-from subagents.step_result import AgentUsage
+from subagents.step_result import AgentUsage, StepResult
 from vibe.app.plan.preflight import StepParts, check_model
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Spending, Spent, Usage, total_of
@@ -119,6 +121,20 @@ def spending_by_attempt(state: State, folder: PlanFolder) -> dict[AttemptKey, Sp
     return spent
 
 
+def shortage(
+    account: Account, parts: StepParts, default_model: str | None, step: Step, attempt: int, result: StepResult
+) -> str:
+    """Say what an account lacks for one more attempt by a step's agent; see ``DispatchOptions.shortage``.
+
+    The next model of a list must be able to use all that the step allows it, any other attempt to make one call.
+    """
+    rung, used = step.rung(attempt + 1), result.usage
+    model = check_model(rung, parts, default_model, priced=account.has_price_limit)
+    climbs = moves_to_next_model(step, attempt, result)
+    wanted = Limits(max_tokens=rung.max_tokens, max_price=rung.max_price) if climbs else Limits()
+    return account.shortage(model, used.prompt_tokens // max(1, used.calls), wanted)
+
+
 MOST_PLANS: Final = 24
 """The most earlier plans of a home that are read, newest first."""
 MOST_BYTES: Final = 2_000_000
@@ -148,7 +164,7 @@ def expectation(
 def _kind(step: Step, parts: StepParts, default_model: str | None) -> tuple[str, str]:
     if step.command is not None:
         return (COMMAND, step.command)
-    return (step.mode.value, check_model(step, parts, default_model, priced=False))
+    return (step.mode.value, check_model(step, parts, default_model, priced=False).name)
 
 
 def _earlier_steps(home: Path, workspace: Path) -> Iterator[Measured]:

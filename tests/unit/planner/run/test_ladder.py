@@ -19,6 +19,7 @@ from subagents.step.prompts import first_message
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed
 from tests.unit.planner.plan_bench import Bench, plan_of
+from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Outcome, Usage
 
 LADDER = {"a": {"model": ["small", "large"], "writes": []}}
@@ -106,18 +107,71 @@ async def test_a_process_killed_between_two_models_goes_on_with_the_second(tmp_p
     assert executor.tasks[0].before
 
 
-@pytest.mark.parametrize(("reserved", "asked"), [(20, ["small", "large"]), (21, ["small"])])
-async def test_a_model_for_which_too_little_is_left_beside_what_others_reserved_is_not_asked(
-    tmp_path: Path, reserved: int, asked: list[str]
-) -> None:
-    account = Account("plan", Limits(max_tokens=100))
-    account.book(Usage(40, 10, 0, 1), None)
+MODEL = ModelConfig(name="m", provider="p", alias="m", input_price=1.0, output_price=2.0)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "lacks"), [(20, ""), (21, "max_tokens 1000 of the plan leaves 98, and it needs 100")]
+)
+def test_a_model_must_find_all_that_its_step_allows_it_beside_what_others_reserved(reserved: int, lacks: str) -> None:
+    account = Account("the plan", Limits(max_tokens=1_000))
+    account.book(Usage(800, 60, 0, 1), None)
     account.hold(reserved, 0.0)
-    executor = ScriptedExecutor({"a": [failed(), completed()]})
-    plan = plan_of({"a": {**LADDER["a"], "max_tokens": 10}})
-    outcome = await Bench(tmp_path, plan, options=DispatchOptions(budget_left=account.left)).run(executor)
-    assert models(executor) == asked
-    assert outcome.steps[0].status == ("completed" if len(asked) > 1 else "failed")
+    assert account.shortage(MODEL, 10, Limits(max_tokens=100)) == lacks
+
+
+@pytest.mark.parametrize(
+    ("limits", "prompt", "wanted", "lacks"),
+    [
+        (Limits(max_tokens=1_000), 36, Limits(), ""),
+        (Limits(max_tokens=1_000), 37, Limits(), "max_tokens 1000 of the plan leaves 100, and it needs 101"),
+        (Limits(max_price=0.03), 9_872, Limits(), ""),
+        (Limits(max_price=0.03), 9_873, Limits(), "max_price 0.03 of the plan leaves 0.01, and it needs 0.010001"),
+        (Limits(max_price=0.03), 10, Limits(max_price=0.01), ""),
+        (
+            Limits(max_price=0.03),
+            10,
+            Limits(max_price=0.02),
+            "max_price 0.03 of the plan leaves 0.01, and it needs 0.02",
+        ),
+        (Limits(), 10**9, Limits(max_tokens=10**9, max_price=9.0), ""),
+    ],
+)
+def test_another_attempt_needs_room_for_a_call_like_those_of_the_one_before(
+    limits: Limits, prompt: int, wanted: Limits, lacks: str
+) -> None:
+    account = Account("the plan", limits)
+    account.book(Usage(800, 100, 0, 1), 0.02)
+    assert account.shortage(MODEL, prompt, wanted) == lacks
+
+
+@pytest.mark.parametrize(
+    ("fields", "first", "ended"),
+    [
+        (LADDER["a"], failed(), ("limit", "budget", "model 'large' was not tried: 98 left")),
+        ({"retries": 1, "writes": []}, failed(), ("limit", "budget", "it was not tried again: 98 left")),
+        (LADDER["a"], StepResult(outcome=Outcome.BLOCKED, reason="blocked"), ("blocked", "blocked", "model 'large'")),
+    ],
+)
+async def test_an_attempt_that_can_do_nothing_is_not_begun_and_the_step_says_so(
+    tmp_path: Path, fields: dict[str, object], first: StepResult, ended: tuple[str, str, str]
+) -> None:
+    executor = ScriptedExecutor({"a": [first, completed()]})
+    asked: list[tuple[int, StepResult]] = []
+
+    def shortage(_step: object, attempt: int, result: StepResult) -> str:
+        asked.append((attempt, result))
+        return "98 left"
+
+    bench = Bench(tmp_path, plan_of({"a": fields}), options=DispatchOptions(shortage=shortage))
+    outcome = await bench.run(executor, clock=SleepyClock())
+    assert len(executor.tasks) == 1
+    assert asked == [(1, first)]
+    (step,) = outcome.steps
+    assert (step.last_result.outcome, step.reason) == ended[:2]
+    assert ended[2] in step.detail
+    assert step.detail.startswith(first.detail)
+    assert outcome.outcome == ended[0]
 
 
 async def test_a_plan_is_revised_after_the_last_model_only(tmp_path: Path) -> None:

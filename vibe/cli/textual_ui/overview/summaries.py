@@ -103,7 +103,7 @@ def next_lines(plan: PlanView) -> list[str]:
         return [one_line(line, WHY_LENGTH) for line in (*asked, f"continue with: vibe plan resume {plan.id}")]
     if plan.status != "failed":
         return []
-    return [one_line(line, WHY_LENGTH) for line in try_again(plan.id, list(plan.failed), plan.state.outcome)]
+    return [one_line(line, WHY_LENGTH) for line in try_again(plan.id, [*plan.state.steps.values()], plan.state.outcome)]
 
 
 # --- the overview
