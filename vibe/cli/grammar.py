@@ -16,7 +16,7 @@ from vibe.cli.parser import CommandLineError, Parser, ShowVersion
 from vibe.system.errors import closest, did_you_mean
 
 SHELLS = ("bash", "zsh", "fish")
-NAMES = ("plans", "library", "sessions", "agents", "models", "providers", "servers")
+NAMES = ("plans", "library", "sessions", "sources", "agents", "models", "providers", "servers")
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 

@@ -3,7 +3,15 @@ _vibe_names() {
     command vibe completions --names "$1" 2>/dev/null
 }
 _vibe() {
-    local words="" line="" word="" before="${COMP_WORDS[COMP_CWORD-1]}"
+    local words="" line="" word="" joined="" current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+    # Bash splits --option=value in three words, zsh does not.
+    if [[ $current == = && $before == -* ]]; then
+        current=""
+    elif [[ $before == = && ${COMP_WORDS[COMP_CWORD-2]} == -* ]]; then
+        before="${COMP_WORDS[COMP_CWORD-2]}"
+    elif [[ $current == --*=* ]]; then
+        before="${current%%=*}" joined="${current%%=*}=" current="${current#*=}"
+    fi
     for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
         [[ $word == -* ]] && break
         line="$line $word"
@@ -18,6 +26,6 @@ _vibe() {
         esac
         break
     done
-    COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+    COMPREPLY=($(compgen -P "$joined" -W "$words" -- "$current"))
 }
 complete -o default -F _vibe vibe

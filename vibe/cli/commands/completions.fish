@@ -4,14 +4,14 @@ function __vibe_names
 end
 function __vibe_words
     set -l given (commandline -opc)
-    set -l before $given[-1]
+    set -l before $given[-1] (string match -r -- '^--[^=]+(?==)' (commandline -ct))
     set -l line
     for word in $given[2..-1]
         string match -q -- '-*' $word; and break
         set -a line $word
     end
     while true
-        switch "$line $before"
+        switch "$line $before[-1]"
             # VALUES: after an option that takes one
         end
         switch "$line"
@@ -24,7 +24,10 @@ function __vibe_words
     end
 end
 function __vibe_offers
-    if string match -q -- '-*' (commandline -ct)
+    set -l joined (string match -r -- '^--[^=]+=' (commandline -ct))
+    if set -q joined[1]
+        string join -- \n $joined(__vibe_words)
+    else if string match -q -- '-*' (commandline -ct)
         __vibe_words
     else
         __vibe_words | string match -v -- '-*'

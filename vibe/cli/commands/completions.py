@@ -20,11 +20,16 @@ _SAFE = re.compile(r"[\w.@:/+-]+", re.ASCII)
 
 
 def names_of(kind: str, env: CliEnvironment) -> list[str]:
-    """Return all names of a kind; for plans and sessions, the latest come first."""
+    """Return all names of a kind; of plans, sessions and runs, the latest come first."""
     paths = VibePaths(env.home)
     if kind in {"plans", "sessions"}:
         found = _latest(paths.plans if kind == "plans" else paths.sessions)
         names = [*found, "latest"] if found else []
+    elif kind == "sources":
+        from ipc.registry import LATEST, Registry  # noqa: PLC0415  as below
+
+        running = Registry(env.home, env.runtime_dir).running()
+        names = [*(entry.info.plan_id or entry.source for entry in reversed(running)), LATEST]
     elif kind == "library":
         from vibe.app.plan.library import named_plans  # noqa: PLC0415  as below
 
@@ -64,21 +69,21 @@ FILES = "files"
 """A kind that only fish needs; other shells offer files when nothing else matches."""
 NAMED_BY_OPTION = {
     "--agent": "agents",
+    "--attach": "sources",
     "--model": "models",
     "--provider": "providers",
     "--reuse": "plans",
     "--resume": "sessions",
 }
 NAMED_BY_OPERAND = {
-    "plan run": {"FILE|NAME": ("library", FILES)},
-    "plan validate": {"FILE|NAME": ("library", FILES)},
-    "plan": {"ID": ("plans",), "FILE|ID": ("plans", FILES), "A": ("plans", FILES), "B": ("plans", FILES)},
-    "session": {"ID": ("sessions",)},
-    "mcp remove": {"NAME": ("servers",)},
-    "mcp login": {"NAME": ("servers",)},
-    "mcp logout": {"NAME": ("servers",)},
+    **dict.fromkeys(("plan", "plans"), ("plans",)),
+    **dict.fromkeys(("plan:any", "one", "other"), ("plans", FILES)),
+    **dict.fromkeys(("file", "plan:file"), ("library", FILES)),
+    **dict.fromkeys(("session", "sessions"), ("sessions",)),
+    **dict.fromkeys(("source", "source:answer", "source:watch", "run:shown"), ("sources",)),
+    **dict.fromkeys(("name", "name:there"), ("servers",)),
 }
-"""For these commands and their subcommands, the kinds of names that an argument (as shown in help) takes."""
+"""The kinds of names that an argument takes, by its key in the grammar."""
 CALL = "@"
 """Marks a kind of names among literal words; the shell asks vibe for those names when it completes."""
 PLACEHOLDER = re.compile(r"^ *# (VALUES|WORDS):.*$", re.MULTILINE)
@@ -117,23 +122,17 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     values: dict[str, list[str]] = {}
     for line, command in {"": PROMPT, **GRAMMAR}.items():
         names = command.arguments.replace("|", " ").split()
-        operands = [ARGUMENTS[name] for name in names if not name.startswith("-")]
+        operands = [name for name in names if not name.startswith("-")]
         options = {option: ARGUMENTS[name] for name in names if name.startswith("-") for option in spellings(name)}
-        fixed = [*(below(line) if line else COMMANDS), *(word for one in operands for word in one.get("choices", ()))]
-        kinds = dict.fromkeys(kind for one in operands for kind in _kinds(line, one["metavar"]))
-        words[line] = [*fixed, "-h", "--help", *options, *(f"{CALL}{kind}" for kind in kinds)]
+        choices = (word for one in operands for word in ARGUMENTS[one].get("choices", ()))
+        kinds = dict.fromkeys(f"{CALL}{kind}" for one in operands for kind in NAMED_BY_OPERAND.get(one, ()))
+        words[line] = [*(below(line) if line else COMMANDS), *choices, "-h", "--help", *options, *kinds]
         for option, argument in options.items():
             kind = NAMED_BY_OPTION.get(option)
             if argument.get("action", "append") == "append":
                 values[f"{line} {option}"] = [*argument.get("choices", ())] or ([f"{CALL}{kind}"] if kind else [])
-    words["help"] = list(COMMANDS)
+    words |= {"help": [*COMMANDS], **{f"help {name}": [*below(name)] for name in COMMANDS}}
     return words, values
-
-
-def _kinds(line: str, operand: str) -> tuple[str, ...]:
-    """Return the kinds of names that a command's argument may be."""
-    kinds = NAMED_BY_OPERAND.get(line) or NAMED_BY_OPERAND.get(line.partition(" ")[0], {})
-    return kinds.get(operand, ())
 
 
 def _grouped(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], Sequence[str]]]:
