@@ -152,6 +152,22 @@ def test_a_prompt_that_is_terminated_before_it_begins_says_so(vibe: VibeCommand,
     assert (process.returncode, record["exit_code"], record["outcome"], err) == (143, 143, "interrupted", b"")
 
 
+@pytest.mark.parametrize("module", ["vibe.cli.environment", "vibe.cli.run", "vibe.cli.grammar"])
+def test_ctrl_c_while_modules_are_loaded_says_nothing(vibe: VibeCommand, tmp_path: Path, module: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    vibe.environ["PYTHONPATH"] = str(tmp_path)
+
+    words = ("plan", "--help") if module == "vibe.cli.grammar" else ("plan", "list")
+    assert vibe.process(*words) == Finished(130, "", "")
+
+
 def test_a_directory_that_is_gone_is_said(vibe: VibeCommand) -> None:
     ended = shell(vibe, "mkdir gone; cd gone; rmdir ../gone; vibe plan list")
 

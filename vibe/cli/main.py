@@ -23,17 +23,19 @@ They are high because what is loaded at the start stays: searching it ten times 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; help and the version load almost nothing."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    text = _asked_text(arguments)
-    if text:
-        return _print(text)
-    gc.set_threshold(*COLLECTED_AT)
-    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  too slow for help and the version
-    from vibe.cli.run import run_command_line
-
     try:
+        text = _asked_text(arguments)
+        if text:
+            return _print(text)
+        gc.set_threshold(*COLLECTED_AT)
+        from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  too slow for help and the version
+        from vibe.cli.run import run_command_line
+
         return run_command_line(arguments, CliEnvironment.from_process())
     except EnvironmentFailure as error:
         return _refuse(str(error))
+    except KeyboardInterrupt:  # while modules are loaded, or the last output waits for its reader
+        return ExitCode.INTERRUPTED
     finally:
         gc.freeze()  # the interpreter searches for garbage before it ends, for up to a fifth of a short command's time
 

@@ -62,11 +62,8 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
         code = detached(partial(run_command_line, arguments), partial(_given_output, words), env)
     else:
         code = _carry_out(words, env, debug=debug)
-    try:
-        settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
-        settle(env.stderr, SECONDS_FOR_READER)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+    settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
+    settle(env.stderr, SECONDS_FOR_READER)
     problem = problem_of(env.stdout)
     if problem is not None and code == ExitCode.DONE:
         return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
