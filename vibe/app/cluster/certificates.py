@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from vibe.app.cluster.address import CA_FILE, CERTIFICATE_FILE, KEY_FILE, Certificates
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 
 AUTHORITY = "vibe cluster authority"
 LIFETIME = timedelta(days=730)
@@ -49,7 +49,7 @@ def write_certificates(folder: Path, lifetime: timedelta = LIFETIME) -> Certific
     except OSError as error:
         for path in written:  # an incomplete set is useless, and would block the next attempt
             path.unlink(missing_ok=True)
-        raise EnvironmentFailure(f"{folder} can't be written: {error.strerror}") from error
+        raise EnvironmentFailure(f"{folder} can't be written ({error.strerror}): {remedy(error)}") from error
     return made
 
 

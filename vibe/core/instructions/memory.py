@@ -24,7 +24,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 from vibe.system.files import FileLock, replace_file
 
 MAX_ENTRIES = 100
@@ -179,7 +179,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
             with lock:
                 yield self._read(scope)
         except OSError as error:
-            raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
+            raise MemoryFileError(path, f"can't be written ({error.strerror})", remedy(error)) from error
 
 
 class AgentMemory(Struct, eq=False):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.full_disk import file_size_limit
 from vibe.core.instructions.memory import (
     MAX_ENTRIES,
     MAX_SECTION,
@@ -88,6 +89,17 @@ def test_a_damaged_file_is_said_and_left_alone(tmp_path: Path, data: bytes) -> N
     with pytest.raises(MemoryFileError, match=r"global\.json"):
         kept.add("y", GLOBAL, by="user")
     assert file.read_bytes() == data
+
+
+def test_a_full_disk_is_no_matter_of_the_file(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.add("x", GLOBAL, by="user")
+    with (
+        file_size_limit(10),
+        pytest.raises(MemoryFileError, match=r"can't be written \(File too large\): raise the limit"),
+    ):
+        kept.add("y", GLOBAL, by="user")
+    assert [entry.text for entry in kept.entries(GLOBAL)] == ["x"]
 
 
 def test_several_writers_lose_nothing(tmp_path: Path) -> None:
