@@ -147,7 +147,7 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
     home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
     # Path.exists would raise for a path inside a folder that we may not enter.
     existing = next(place for place in (home, *home.parents) if os.path.exists(place))
-    if not existing.is_dir():
+    if not os.path.isdir(existing):
         raise EnvironmentFailure(f"{in_utf8(existing)!r} is a file: set {HOME_VARIABLE} to a folder for vibe")
     if in_utf8(home) != str(home):
         raise EnvironmentFailure(
@@ -164,7 +164,7 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
         UsageError: If there is no such folder, or its name is not UTF-8.
     """
     folder = typed_path(cwd, given) if given else cwd
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         where = f"{flag} {given}" if given else f"the current folder, {cwd}"
         raise UsageError(f"{where}: no such folder")
     return utf8_folder(folder.resolve())

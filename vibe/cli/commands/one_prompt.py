@@ -71,12 +71,12 @@ class OutputFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        if path.exists() and not path.is_dir():
-            raise UsageError(f"--output-dir {path}: this is a file; name a folder (created if needed)")
         self._path = path
         self._draft = path / f".{EVENTS}.part"
         self._failure: OSError | None = None
         try:
+            if path.exists() and not path.is_dir():
+                raise UsageError(f"--output-dir {path}: this is a file; name a folder (created if needed)")
             path.mkdir(parents=True, exist_ok=True)
             for name in (RESULT, EVENTS, MESSAGES):
                 (path / name).unlink(missing_ok=True)

@@ -125,8 +125,8 @@ def _worktrees_and_modules(folder: Path) -> Iterator[Path]:
             # command's doing.
             if all(os.path.exists(part / name) for name in WORKTREE_FILES):
                 yield part
-    for config in (folder / "modules").glob("**/config"):
-        yield config.parent
+    with suppress(OSError):
+        yield from (config.parent for config in (folder / "modules").glob("**/config"))
 
 
 def placeholder_paths_in_repository(folder: Path) -> list[Path]:

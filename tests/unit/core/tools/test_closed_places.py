@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.unprivileged import folder_of_nobody
 from tests.unit.core.tools.builtins.calling import Caller, make
+from vibe.app.engine.host import existing_folder
 from vibe.core.config.models import ProjectContextConfig
 from vibe.core.instructions.project_context import draw_tree
 from vibe.core.instructions.project_docs import NestedDocs
@@ -20,6 +21,8 @@ from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import UsageError
 from vibe.system.ignore import list_entries, walk_files
 
 
@@ -65,3 +68,15 @@ def test_a_closed_folder_costs_nothing_but_itself(root: Path) -> None:
     assert list_entries(root, root, use_ignores=True) == [root / "a.txt", root / "shut"]
     assert draw_tree(root, None, ProjectContextConfig())[0] == "a.txt\nshut/"
     assert docs.notices([root / "shut/below/a.txt", root / "shut/below"]) == ()
+
+
+def test_a_closed_repository_keeps_no_file_from_being_written(root: Path) -> None:
+    (root / "shut").rename(root / ".git")
+
+    assert not Workspace(root=root).is_control(root / "a.txt")
+    assert Workspace(root=root).is_control(root / ".git/config")
+
+
+def test_a_folder_to_work_in_that_is_closed_is_refused_in_a_sentence(root: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        existing_folder("--workdir", "shut/below", root)
