@@ -39,6 +39,17 @@ async def test_a_step_is_held_to_its_plans_remainder() -> None:
     assert reservation.max_completion_tokens == 150
 
 
+async def test_a_price_limit_holds_for_models_whose_answers_cost_nothing() -> None:
+    account = Account("run", Limits(max_price=0.02))
+    account.book(used(20_001, 100), 0.020001)
+
+    with pytest.raises(BudgetExhaustedError, match="max_price"):
+        await account.reserve(MODEL.model_copy(update={"output_price": 0.0}), prompt_tokens=100, wanted_tokens=1_000)
+
+    free = MODEL.model_copy(update={"input_price": 0.0, "output_price": 0.0})
+    assert (await account.reserve(free, prompt_tokens=100, wanted_tokens=1_000)).max_completion_tokens == 1_000
+
+
 async def test_what_is_settled_is_spent_here_and_above() -> None:
     plan = Account("plan", Limits())
     step = plan.open("step", Limits())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, view_of
 from vibe.cli.textual_ui.overview.summaries import away_summary, next_lines, snapshot
@@ -55,6 +57,14 @@ def test_a_plan_that_failed_says_how_to_go_on() -> None:
     view = view_of(*SURVEYED, moved("slugify", "failed", "in_progress", reason=HOSTILE), moved("test", "skipped"))
     assert ended(view, "failed", "failed") == [
         "try again with: vibe plan retry plan slugify, then vibe plan resume plan",
+    ]
+
+
+def test_a_plan_whose_budget_is_used_up_says_what_to_raise() -> None:
+    failed = moved("slugify", "failed", "in_progress", reason="budget")
+    view = view_of(*SURVEYED, structs.replace(failed, work=e.WorkDone(any_model=True)), moved("test", "skipped"))
+    assert ended(view, "failed", "limit") == [
+        "raise the plan's budget with: vibe plan edit plan --max-tokens N, then vibe plan resume plan",
     ]
 
 
