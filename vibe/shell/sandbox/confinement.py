@@ -492,8 +492,8 @@ class Confinement:
         """Return the control files of a place, after creating the folder for hooks where there is none."""
         found: dict[Path, Sequence[Path]] = {}
         for root in place.roots:
-            if os.path.isdir(root / ".git"):
-                (root / ".git" / "hooks").mkdir(exist_ok=True)
+            with suppress(OSError):  # It is there already, there is no repository, or this user may not write in it.
+                (root / ".git" / "hooks").mkdir()
             found[root] = [*control_paths(root, self._inner_of(root), self._settings)]
             found |= {folder: [*of_repository(folder)] for folder in _repository_of_worktree(root)}
         return found

@@ -32,6 +32,17 @@ def test_what_is_closed_to_this_user_keeps_no_command_from_running() -> None:
         assert not policy.frozen or closed / "hooks" not in policy.frozen
 
 
+def test_a_repository_that_is_closed_to_this_user_keeps_no_command_from_running() -> None:
+    with folder_of_nobody() as home:
+        (home / ".git").mkdir(mode=0)
+        confinement = Confinement(SandboxConfig(), {"HOME": str(home)}, home / ".vibe", backends=())
+
+        control = confinement._control_of(Place(roots=(home,)))  # pyright: ignore[reportPrivateUsage]  needs no sandbox
+
+        confinement.close()
+        assert home / ".git/config" in control[home]
+
+
 def test_a_user_without_a_home_needs_no_other_than_vibes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown() -> Path:
         raise RuntimeError
