@@ -433,6 +433,20 @@ def test_a_plan_that_could_not_be_written_is_tried_again_by_a_key(
     tmux.wait_for("✓ Planned")
 
 
+def test_words_that_the_agent_at_work_cannot_be_told_are_queued_and_that_is_said(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    vibe.at(tmux)
+    tmux.type("!until test -e gate; do sleep 0.1; done")
+    tmux.wait_for("Esc stops")
+    tmux.type("say hello", enter=False)
+    tmux.press("C-s")
+    tmux.wait_for("queued, as the agent can't be told it now: say hello")
+    (vibe.workdir / "gate").touch()
+    tmux.wait_for("Hello.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
     server.enqueue(
         Reply(silent_after=0),

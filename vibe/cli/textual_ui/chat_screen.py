@@ -26,14 +26,14 @@ from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
 from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
-from vibe.cli.textual_ui.panels.panel_frame import TINY
+from vibe.cli.textual_ui.panels.panel_frame import TINY, PanelFrame
 from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
-from vibe.cli.textual_ui.refresher import app_of
+from vibe.cli.textual_ui.refresher import RowCompositor, app_of
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
 from vibe.front.start_screen import LOOK, StartChoice, StartFacts
@@ -124,6 +124,7 @@ class ChatScreen(LowestScreen):
         clock: Callable[[], float],
     ) -> None:
         super().__init__()
+        self._compositor = RowCompositor()
         self.is_drawn = Event()
         self.store = store
         self.requests = RequestQueue(lambda request_id: store.view.asker(request_id))  # noqa: PLW0108  the view may be replaced
@@ -190,7 +191,14 @@ class ChatScreen(LowestScreen):
         self.call_after_refresh(self.is_drawn.set)
 
     def focus_for(self, event: Key | Paste) -> None:
-        """Focus the prompt, or the panel in its place, for text that the focused widget has no use for."""
+        """Focus the prompt, or the panel in its place, for text that the focused widget has no use for.
+
+        A panel has none for what is pasted, unless its text field is open, so the prompt is shown in its place.
+        """
+        panel = self.bottom.shown
+        if isinstance(event, Paste) and isinstance(panel, PanelFrame) and not panel.has_words:
+            self.bottom.show_input()
+            self.prompt.focus()
         is_text = isinstance(event, Paste) or (event.is_printable and not self.log_view.takes(event.key))
         if is_text and self.bottom not in (() if self.focused is None else self.focused.ancestors):
             self.bottom.focus()

@@ -272,8 +272,9 @@ class LocalChat:
         """Tell the agent at work something, or else the planner; return False if neither is at work."""
         talk = self._talk
         was_taken = self._conversation.steer(text) or talk.plans.steer(text)
-        if was_taken:
-            self._stage.say(f"will be read before the next step: {one_line(text, STEERED_LENGTH)}")
+        if was_taken or self.is_busy:
+            what = TAKEN if was_taken else "queued, as the agent can't be told it now"
+            self._stage.say(f"{what}: {one_line(text, STEERED_LENGTH)}")
         return was_taken
 
     def interrupt(self) -> bool:

@@ -1,12 +1,15 @@
-"""Refresher: schedules redraws as content changes and as time passes, in step with all other redraws."""
+"""Refresher, which schedules redraws in step with all others, and RowCompositor, which renders what they change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
+from textual._compositor import Compositor
 from textual.dom import DOMNode
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.timer import Timer
 
 if TYPE_CHECKING:
@@ -84,6 +87,16 @@ class Refresher:
         self._draw()
         now = monotonic()
         self._free_at = _next(max(began, now + REST * (now - began) - self._seconds), self._seconds)
+
+
+class RowCompositor(Compositor):
+    """Renders only the rows from the first to the last that changed; Textual's renders all rows of most widgets."""
+
+    def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
+        rows = self.size.region if crop is None else Region(0, crop.y, self.size.width, crop.height)
+        for widget, (region, clip) in self.visible_widgets.items():
+            if seen := region.intersection(clip).intersection(rows):
+                yield region, seen, widget.render_lines(seen.translate(-region.offset))
 
 
 def app_of(node: DOMNode) -> App[None]:

@@ -12,18 +12,23 @@ from anyio import create_task_group, to_thread
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from textual.events import Key, Paste
+from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from ipc import events as e
+from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from tests.unit.cli.textual_ui.panels.stage import request
 from tests.unit.cli.textual_ui.panels.test_proposal_panel import proposal
-from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, made_app
+from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, Play, Scene, made_app, played
 from vibe.cli.textual_ui.app import PATIENCE, VibeApp
 from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT, PLAN_HINT
+from vibe.cli.textual_ui.input.one_line import OneLine
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
+from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
@@ -159,6 +164,54 @@ async def test_what_is_pasted_while_the_chat_has_the_keys_comes_into_the_line_in
         at_once(app, "z")
         await pilot.pause()
         assert app.chat_screen.prompt.text == "apastedz"
+
+
+@pytest.mark.parametrize("play", [scenes.approval, scenes.question, scenes.proposal, scenes.failed])
+async def test_what_is_pasted_while_a_panel_is_shown_comes_into_the_line_and_the_panel_waits(
+    tmp_path: Path, play: Play
+) -> None:
+    app = await to_thread.run_sync(made_app, "textual-dark", tmp_path)
+    async with played(Scene(play, (100, 30)), app, tmp_path) as stage:
+        panel = app.chat_screen.bottom.shown
+        assert isinstance(panel, PanelFrame)
+        app.post_message(Paste("pasted"))
+        at_once(app, "z")
+        await stage.pilot.pause()
+        assert app.chat_screen.prompt.text == "pastedz"
+        assert app.chat_screen.bottom.shown is app.chat_screen.prompt
+        app.chat_screen.prompt.clear()
+        at_once(app, "tab")
+        await stage.pilot.pause()
+        assert app.chat_screen.bottom.shown is panel
+
+
+async def test_what_is_pasted_into_the_words_of_a_panel_stays_there(tmp_path: Path) -> None:
+    app = await to_thread.run_sync(made_app, "textual-dark", tmp_path)
+    async with played(Scene(scenes.proposal, (100, 30)), app, tmp_path) as stage:
+        at_once(app, "r")
+        app.post_message(Paste("pasted"))
+        await stage.pilot.pause()
+        assert app.chat_screen.prompt.text == ""
+        assert app.chat_screen.bottom.shown.query_one(OneLine).value == "pasted"
+
+
+async def test_only_rows_that_change_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        drawn: list[Region] = []
+        draw = ChatLog.render_lines
+
+        def noting(log: ChatLog, crop: Region) -> list[Strip]:
+            drawn.append(crop)
+            return draw(log, crop)
+
+        monkeypatch.setattr(ChatLog, "render_lines", noting)
+        app.chat_screen.ticker.refresh()
+        await pilot.pause()
+        assert drawn == []
+        app.chat_screen.log_view.refresh_lines(2)
+        while not drawn:
+            await pilot.pause()
+        assert [(crop.y, crop.height) for crop in drawn] == [(2, 1)]
 
 
 async def test_a_key_that_is_lost_on_its_way_holds_the_next_ones_up_for_a_moment_only(

@@ -196,9 +196,8 @@ def _image_files(pasted: str, root: Path | None) -> list[Path]:
         words = shlex.split(pasted)
     except ValueError:
         return []
-    files = [_image_file(word, root) for word in words]
-    found = [file for file in files if file is not None]
-    return found if len(found) == len(files) else []
+    found = [file for word in words if (file := _image_file(word, root)) is not None]
+    return found if len(found) == len(words) else []
 
 
 def _image_file(name: str, root: Path | None) -> Path | None:

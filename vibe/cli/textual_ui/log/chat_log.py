@@ -130,15 +130,6 @@ class ChatLog(PaintedSheet, can_focus=True):
             if 0 <= line - self.scroll_offset.y < self._rows_shown:
                 self.refresh_lines(line + self._above)
 
-    def cut(self, index: int) -> None:
-        """Drop the entries from an index on."""
-        top = self._top()
-        self._sheet.cut(max(0, index))
-        if self._marked is not None and self._marked.index < 0:
-            self._marked = None
-        self._deselect()
-        self._keep_place(top, is_new=False)
-
     def reset(self) -> None:
         """Drop all entries."""
         self._has_older = False

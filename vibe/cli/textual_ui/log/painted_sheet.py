@@ -85,26 +85,17 @@ class Sheet:
         self._sum_up(0)
         return taller
 
-    def cut_before(self, index: int) -> None:
-        """Drop the entries before an index."""
-        gone = self.entries[:index]
-        del self.entries[:index]
+    def cut(self, first: int, end: int | None = None) -> None:
+        """Drop the entries from an index on, up to another one if it is given."""
+        gone = self.entries[first:end]
+        del self.entries[first:end]
         for entry in gone:
             entry.index = -1
-        self._number(0)
-        if self.entries and gone:
-            self._estimate(self.entries[0])
+        self._number(first)
+        if gone and first < len(self.entries):
+            self._estimate(self.entries[first])
         self.repaint()
-        self._sum_up(0)
-
-    def cut(self, index: int) -> None:
-        """Drop the entries from an index on."""
-        for entry in self.entries[index:]:
-            entry.index = -1
-            self.forget(entry)
-        self._painter.forget()
-        del self.entries[index:]
-        del self.tops[len(self.entries) + 1 :]
+        self._sum_up(first)
 
     def changed(self, entry: LogEntry) -> Iterable[int]:
         """Make an entry's rows again, and return the lines of the sheet that look different now.
@@ -642,11 +633,17 @@ class PaintedSheet(SheetView):
         """Drop the entries before an index; return False, dropping none, if the person scrolled up or selected text."""
         if not self._follow or self.text_selection is not None:
             return False
-        self._sheet.cut_before(index)
+        self.cut(0, index)
+        return True
+
+    def cut(self, index: int, end: int | None = None) -> None:
+        """Drop the entries from an index on, up to another one if it is given."""
+        top = self._top()
+        self._sheet.cut(max(0, index), end)
         if self._marked is not None and self._marked.index < 0:
             self._marked = None
-        self.to_end()
-        return True
+        self._deselect()
+        self._keep_place(top, is_new=False)
 
     def action_copy(self) -> None:
         """Copy the selection, else the marked entry, else the last answer in sight."""

@@ -19,7 +19,7 @@ from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import some_of
 from vibe.view.agent_view import Key
 from vibe.view.figures import clock, short
-from vibe.view.plan_view import FINAL, PlanView
+from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}
@@ -77,14 +77,10 @@ def _plans_since(before: ViewSnapshot, view: View) -> list[str]:
 
 
 def _steps_since(before: ViewSnapshot, view: View) -> list[str]:
-    new: dict[str, list[str]] = {}
-    for plan in view.plans.values():
-        for step in plan.steps.values():
-            if step.status in FINAL and before.steps.get((plan.id, step.id)) != step.status:
-                new.setdefault(step.status, []).append(step.id)
+    steps = [(plan.id, step.id, step.status) for plan in view.plans.values() for step in plan.steps.values()]
     phrases: list[str] = []
     for status in ("completed", "failed", "skipped", "cancelled"):
-        ids = new.get(status, [])
+        ids = [name for plan, name, now in steps if now == status and before.steps.get((plan, name)) != status]
         named = f" ({some_of(ids, MOST_NAMED)})" if status == "failed" else ""
         phrases += [f"{counted(len(ids), 'step')} {status}{named}"] if ids else []
     return phrases
@@ -94,16 +90,15 @@ def next_lines(plan: PlanView) -> list[str]:
     """Return lines with the commands to go on after a run of a plan; none if the plan has completed."""
     from vibe.front.next_command import try_again  # noqa: PLC0415  it loads the plan's model
 
+    lines: list[str] = []
     if plan.status == "paused":
         decide = f"decide with: vibe plan decide {plan.id}"
-        asked = [
-            f"decision {each.decision_id}: {each.question} ({decide} {each.decision_id} OPTION)"
-            for each in plan.decisions.values()
-        ]
-        return [one_line(line, WHY_LENGTH) for line in (*asked, f"continue with: vibe plan resume {plan.id}")]
-    if plan.status != "failed":
-        return []
-    return [one_line(line, WHY_LENGTH) for line in try_again(plan.id, [*plan.state.steps.values()], plan.state.outcome)]
+        asked = plan.decisions.values()
+        lines = [f"decision {one.decision_id}: {one.question} ({decide} {one.decision_id} OPTION)" for one in asked]
+        lines.append(f"continue with: vibe plan resume {plan.id}")
+    elif plan.status == "failed":
+        lines = try_again(plan.id, [*plan.state.steps.values()], plan.state.outcome)
+    return [one_line(line, WHY_LENGTH) for line in lines]
 
 
 # --- the overview
@@ -146,12 +141,10 @@ def _todo_line(entry: TodoEntry, width: int) -> Line:
 
 
 def _background(view: View, now: float, width: int) -> list[Line]:
-    commands = [command for agent in view.agents.values() for command in agent.background.values()]
     lines = [
-        spread(
-            [("▸ ", "accent"), (one_line(command.command, WHY_LENGTH), "")], [(clock(now - command.ts), "muted")], width
-        )
-        for command in commands
+        spread([("▸ ", "accent"), (one_line(one.command, WHY_LENGTH), "")], [(clock(now - one.ts), "muted")], width)
+        for agent in view.agents.values()
+        for one in agent.background.values()
     ]
     return [fit([("Background", "bold")], width), *lines] if lines else []
 

@@ -164,14 +164,15 @@ class LeavePanel(PlanPanel):
         looks_on = f"vibe --attach {plan.id} looks on; open requests wait"
         self._ways = {
             "p": ("pause it and leave", f"agents stop at a safe point, about 5 s; {goes_on}"),
-            **({"b": ("leave it running  ", looks_on)} if can_outlive else {}),
+            "b": ("leave it running  ", looks_on),
             "c": ("cancel the plan   ", "changes so far stay"),
         }
         self.acts["p"] = self.Acted(self, leaves=True)
-        if can_outlive:
-            self.acts["b"] = self.Acted(self, leaves=True, goes_on=True)
+        self.acts["b"] = self.Acted(self, leaves=True, goes_on=True)
         self.acts["c"] = self.Acted(self, "/cancel", leaves=True)
         self.acts["escape"] = self.Acted(self)
+        if not can_outlive:
+            del self._ways["b"], self.acts["b"]
 
     def lines(self) -> Sequence[Line]:
         """Return the ways to leave."""

@@ -48,8 +48,9 @@ class StartPage:
         """True while empty rows take the place of the key hints, so that nothing moves while the person types."""
 
     def begin(self, facts: StartFacts) -> None:
-        """Begin a new start screen at the end of the log, and leave an earlier one as it was drawn last."""
-        if self._entry is not None:
+        """Begin a new start screen at the end of the log, and close an earlier one."""
+        self.close()
+        if self._entry is not None and self.facts.is_new:
             self._entry.draw = partial(start_lines, self.facts, self._now())
         self._entry = LogEntry("drawn", draw=self._lines)
         self._marked, self._seen_at, self._keeps_rows, self._is_closed = 0, None, False, False
@@ -115,10 +116,12 @@ class StartPage:
             self._redraw()
 
     def close(self) -> None:
-        """Stop taking keys and drop the rows of the key hints, as the conversation has begun."""
+        """Stop taking keys, as the conversation has begun; drop the key hints, and plans to resume altogether."""
         self._is_closed = True
         self._marked, self._keeps_rows = None, False
         self._redraw()
+        if self._entry is not None and self._entry.index >= 0 and not self.facts.is_new:
+            self._log.cut(self._entry.index, self._entry.index + 1)
 
     @property
     def _choices(self) -> list[StartChoice]:

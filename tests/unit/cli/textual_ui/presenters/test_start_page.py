@@ -96,6 +96,8 @@ async def test_above_the_first_choice_is_the_history() -> None:
 async def test_an_enter_that_was_typed_before_the_choices_were_seen_takes_none() -> None:
     async with shown() as on:
         await on.tell(ALL)
+        while on.start._seen_at is None:  # pyright: ignore[reportPrivateUsage]  they are drawn a little later
+            await on.pilot.pause()
         assert not on.start.press("enter")
         on.now += SEEN_SECONDS / 2
         await on.tell(replace(ALL, version="0.2"))
@@ -140,6 +142,22 @@ async def test_a_conversation_that_goes_on_has_only_a_plan_that_was_left() -> No
         assert on.start.press("tab")
         assert on.start.press("enter")
         assert on.taken == ["/plan status 0a1b2c-20270114", "/plan resume 0a1b2c-20270114"]
+
+
+async def test_a_plan_that_was_left_is_offered_until_the_conversation_goes_on() -> None:
+    async with shown(replace(FIRST, is_new=False)) as on:
+        on.page.log_view.append(LogEntry("answer", "earlier"))
+        await on.tell(ALL)
+        on.page.log_view.append(LogEntry("note", "later"))
+        on.start.close()
+        await on.tell(ALL)
+        assert "Paused plan" not in on.page.text()
+        assert on.page.text().split() == ["earlier", "·", "later"]
+        on.start.begin(replace(ALL, is_new=False))
+        await on.tell(ALL)
+        on.start.begin(replace(ALL, is_new=False))
+        await on.tell(ALL)
+        assert on.page.text().count("Paused plan") == 1
 
 
 async def test_a_plan_that_was_left_can_be_left_again() -> None:
