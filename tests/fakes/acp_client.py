@@ -168,6 +168,8 @@ class ScriptedEditor(Client):
         self.terminals: dict[str, EditorTerminal] = {}
         self.output_has_status = True
         """Whether the output of a terminal comes with the exit status."""
+        self.names_exit_codes = True
+        """Whether the exit status of a terminal names an exit code or a signal."""
         self.hold = Event()
 
     def on_connect(self, conn: Any) -> None:
@@ -269,7 +271,7 @@ class ScriptedEditor(Client):
         code = terminal.poll()
         text = terminal.output.decode(errors="replace")
         limit = terminal.order["limit"] or len(text)
-        status = _status(code) if code is not None and self.output_has_status else None
+        status = self._status(code) if code is not None and self.output_has_status else None
         return s.TerminalOutputResponse(output=text[-limit:], truncated=len(text) > limit, exit_status=status)
 
     async def wait_for_terminal_exit(
@@ -281,7 +283,7 @@ class ScriptedEditor(Client):
         terminal = self._terminal(terminal_id)
         while (code := terminal.poll()) is None:  # noqa: ASYNC110  the process signals its end to nobody
             await sleep(0.02)
-        status = _status(code)
+        status = self._status(code)
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.KillTerminalResponse:
@@ -293,6 +295,13 @@ class ScriptedEditor(Client):
         """Mark the terminal as released, so that it is not found any more."""
         self._terminal(terminal_id).is_released = True
         return s.ReleaseTerminalResponse()
+
+    def _status(self, code: int) -> s.TerminalExitStatus:
+        if not self.names_exit_codes:
+            return s.TerminalExitStatus()
+        if code < 0:
+            return s.TerminalExitStatus(exit_code=None, signal=f"{-code}")
+        return s.TerminalExitStatus(exit_code=code, signal=None)
 
     def _terminal(self, terminal_id: str) -> EditorTerminal:
         found = self.terminals.get(terminal_id)
@@ -319,12 +328,6 @@ class ScriptedEditor(Client):
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Refuse: no extension is known."""
-
-
-def _status(code: int) -> s.TerminalExitStatus:
-    if code < 0:
-        return s.TerminalExitStatus(exit_code=None, signal=f"{-code}")
-    return s.TerminalExitStatus(exit_code=code, signal=None)
 
 
 class Editing:

@@ -213,7 +213,7 @@ LAST_SECONDS = 5.0
 MOST_APPROVED = 100
 """The most approved commands that are remembered until they start."""
 KILLED = 137
-"""The exit code of a command without one of its own, as after SIGKILL."""
+"""The exit code of a command that was stopped and has none of its own, as after SIGKILL."""
 OVERLAP = 4096
 """The number of characters by which new output is matched to what was seen before."""
 PROGRAM, CLEAN = "env", ("-i", "/bin/sh")
@@ -392,7 +392,9 @@ class EditorTerminal:
 
     def _end(self, code: int | None, signal: str | None) -> None:
         self._has_ended = True
-        if self._exit_code is None:
+        if code is None and not signal and not self._is_stopped:
+            self._lost = "the editor named neither an exit code nor a signal"
+        elif self._exit_code is None:
             self._exit_code = code if code is not None else 128 + _signal_number(signal or "")
 
     def _lose(self, error: Exception) -> None:

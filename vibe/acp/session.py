@@ -202,8 +202,10 @@ class EditorSession(HeldTalk):
                 be answered as it is, and nothing was said.
             RequestError: the work failed.
         """
-        if self._turn is not None:
-            return await self._steer(self._turn, blocks)
+        while (turn := self._turn) is not None and turn.is_cancelled:
+            await turn.ended.wait()  # Some editors send the next prompt right after the cancellation.
+        if turn is not None:
+            return await self._steer(turn, blocks)
         turn = self._turn = EditorTurn()
         try:
             with turn.scope:

@@ -74,6 +74,18 @@ def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
     assert scene.editor.text(session).endswith("still here")
 
 
+def test_a_prompt_that_comes_right_after_a_cancel_is_answered(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "never " * 100, "delay_seconds": 20, "chunk_size": 6}, {"text": "still here"})
+    session = scene.editing.new(workdir)
+    for _ in range(3):
+        turn = scene.editing.asking(session, "go")
+        scene.editing.cancel(session)
+        following = scene.editing.asking(session, "and now?")
+        assert turn.result(90).stop_reason == "cancelled"
+        scene.editing.cancel(session)
+        assert following.result(90).stop_reason in {"cancelled", "end_turn"}
+
+
 def test_bad_requests_are_answered_with_a_sentence(scene: Scene, workdir: Path) -> None:
     conn = scene.editing.conn
     scene.script({"text": "done"})

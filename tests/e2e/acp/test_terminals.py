@@ -44,6 +44,21 @@ def test_an_editor_may_tell_of_the_end_only_to_who_waits_for_it(scene: Scene, wo
     assert (terminal.is_killed, terminal.is_released) == (False, True)
 
 
+def test_an_end_without_an_exit_code_is_not_taken_for_one(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo out; echo $EDITOR_SECRET"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    scene.editor.names_exit_codes = False
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    scene.editor.names_exit_codes = True
+    call = next(iter(scene.editor.calls(session).values()))
+    assert call["status"] == "failed"
+    (transcript,) = scene.vibe.home.glob(f"logs/session/*{session[:8]}*/messages.jsonl")
+    assert "it is unknown how the command ended" in transcript.read_text()
+
+
 def test_what_nobody_was_asked_about_runs_in_no_terminal(scene: Scene, workdir: Path) -> None:
     scene.script(tool("bash", command="ls"), {"text": "done"})
     session = scene.editing.new(workdir)

@@ -260,17 +260,13 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
             mended = ""
         if not mended:
             raise
-        return decoder.decode(_ESCAPE.sub(_without_half, mended))
+        # Half a surrogate pair becomes a private-use character.
+        return decoder.decode(_ESCAPE.sub(lambda one: chr(HALF_BASE + int(one[1], 16)) if one[1] else one[0], mended))
 
 
 _ESCAPE = re.compile(
     r"\\(?:u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>d[89a-f][0-9a-f]{2}))|.)", re.IGNORECASE | re.DOTALL
 )
-
-
-def _without_half(escape: re.Match[str]) -> str:
-    """Return an escape, or the private-use character for one that is half a surrogate pair."""
-    return chr(HALF_BASE + int(escape["half"], 16)) if escape["half"] else escape[0]
 
 
 def _finite(digits: str) -> float | None:

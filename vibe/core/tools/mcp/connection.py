@@ -498,7 +498,7 @@ class ServerConnection:
         return f"died ({f'exit code {code}' if code >= 0 else f'signal {-code}'}){last_words}"
 
     def _describe(self, error: BaseException) -> str:
-        if self._process is not None and (self._process.flaw or str(error) == CLOSED):
+        if str(error) == CLOSED or (self._process is not None and self._process.flaw):
             return self._end_reason()
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:
@@ -533,8 +533,6 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
         return f"can't be reached at {where} ({_text(error)}): is it running?"
     if isinstance(error, OSError):
         return f"can't be started as {where} ({error.strerror or error})"
-    if str(error) == CLOSED:
-        return "closed the connection"
     return f"failed: {_text(error)}"
 
 

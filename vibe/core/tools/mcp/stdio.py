@@ -60,7 +60,8 @@ class ServerLog:
 
     async def write(self, data: bytes) -> None:
         """Append ``data``, or count it as dropped if too much arrives at once."""
-        self.last_line = _last_line(data) or self.last_line
+        lines = data[-LINE_LENGTH:].decode("utf-8", "replace").split("\n")
+        self.last_line = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), self.last_line)
         now = time.monotonic()
         if now - self._window >= WINDOW_SECONDS:
             self._window, self._in_window = now, 0
@@ -78,11 +79,6 @@ class ServerLog:
             append_rotating(self.path, data, FILE_BYTES)
         except OSError:
             self._dropped += len(data)
-
-
-def _last_line(data: bytes) -> str:
-    lines = data[-LINE_LENGTH:].decode("utf-8", "replace").split("\n")
-    return next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
 
 
 RUBBISH_SHOWN = 400
