@@ -55,7 +55,7 @@ class OutputFolderError(EnvironmentFailure):
 
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
-            f"--output-dir {folder}: can't be written ({error.strerror or error}): choose a folder with free space"
+            f"--output-dir {folder}: can't be written ({error.strerror or error}): name one that can, with free space"
         )
 
 
