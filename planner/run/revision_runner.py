@@ -118,7 +118,8 @@ class RevisionRunner(Struct, eq=False):
         if reviser is None:
             return "no planner to revise the plan"
         if len(self._replans()) >= most:
-            return f"replanned {most} time{'s'[: most != 1]}, the limit (planner.max_replans)"
+            times = "time" if most == 1 else "times"
+            return f"replanned {most} {times}, the limit (planner.max_replans)"
         result, problems = step.result, tuple[str, ...]()
         for _ in range(_MOST_ANSWERS):
             plan, fixed = schedule_of(self._state).plan, fixed_steps(self._state)

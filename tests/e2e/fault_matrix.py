@@ -84,7 +84,7 @@ NO_CHUNK = (
     f"provider '{PROVIDER}' sent an event that is not a completion chunk (…); try again, or check api_base ({SERVER})"
 )
 NO_STREAM = (
-    f"provider '{PROVIDER}' broke off in the middle of its answer (JSON is malformed: …); "
+    f"provider '{PROVIDER}' sent an event that is not a completion chunk (JSON is malformed: …); "
     f"try again, or check api_base ({SERVER})"
 )
 NO_END = f"provider '{PROVIDER}' ended its answer without a finish_reason; try again, or check api_base ({SERVER})"

@@ -358,7 +358,13 @@ async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
         await read(body)
 
 
-@pytest.mark.parametrize("body", [b"{oops", b'{"choices": [{"message"', b'data: {"choices": [{"del', b"data: [D"])
+@pytest.mark.parametrize("body", [b"{oops", b"data: [D", b'data: {"choices": nothing}'])
+async def test_a_body_that_ends_with_what_is_no_json_is_told(body: bytes) -> None:
+    with pytest.raises(ModelProtocolError, match="sent an event that is not a completion chunk"):
+        await read(body)
+
+
+@pytest.mark.parametrize("body", [b'{"choices": [{"message"', b'data: {"choices": [{"del'])
 async def test_a_body_that_ends_in_the_middle_of_an_event_is_told(body: bytes) -> None:
     with pytest.raises(ModelProtocolError, match="broke off in the middle of its answer"):
         await read(body)

@@ -233,10 +233,8 @@ class StreamReader:
                 return False
             if isinstance(error, ModelError):
                 raise
-            problem = (
-                "broke off in the middle of its answer" if is_rest else "sent an event that is not a completion chunk"
-            )
-            raise self.errors.protocol(f"{problem} ({error})") from error
+            cut = "broke off in the middle of its answer" if is_rest and "truncated" in str(error) else ""
+            raise self.errors.protocol(f"{cut or 'sent an event that is not a completion chunk'} ({error})") from error
 
 
 def _type_of(response: httpx.Response) -> str:
