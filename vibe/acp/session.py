@@ -131,7 +131,8 @@ class EditorTurn(Struct):
     """One prompt of an editor, from its arrival to its answer."""
 
     scope: CancelScope = field(default_factory=CancelScope)
-    is_cancelled: bool = False
+    cancels: int = 0
+    """The number of times that the editor cancelled it."""
     result: PromptResult | None = None
     ended: Signal = field(default_factory=Signal)
 
@@ -202,8 +203,10 @@ class EditorSession(HeldTalk):
                 be answered as it is, and nothing was said.
             RequestError: the work failed.
         """
-        while (turn := self._turn) is not None and turn.is_cancelled:
+        while (turn := self._turn) is not None and (cancels := turn.cancels):
             await turn.ended.wait()  # Some editors send the next prompt right after the cancellation.
+            if turn.cancels > cancels:
+                return schema.PromptResponse(stop_reason="cancelled")
         if turn is not None:
             return await self._steer(turn, blocks)
         turn = self._turn = EditorTurn()
@@ -268,7 +271,7 @@ class EditorSession(HeldTalk):
         result = await self.conversation.send(prompt, images=images)
         if self._turn is not None:
             self._turn.result = result
-            if self._turn.is_cancelled:
+            if self._turn.cancels:
                 await self.plans.stop()
         self._update_title()
 
@@ -276,7 +279,7 @@ class EditorSession(HeldTalk):
         """Cancel the prompt that is being answered, if any."""
         if self._turn is None:
             return
-        self._turn.is_cancelled = True
+        self._turn.cancels += 1
         if not self.conversation.interrupt():
             self._beside.start_soon(self._end, self._turn)
 
@@ -413,7 +416,7 @@ def _prompt_response(turn: EditorTurn) -> schema.PromptResponse:
     """
     result = turn.result
     if result is None:
-        return schema.PromptResponse(stop_reason="cancelled" if turn.is_cancelled else "end_turn")
+        return schema.PromptResponse(stop_reason="cancelled" if turn.cancels else "end_turn")
     used = result.usage
     usage = schema.Usage(
         total_tokens=used.total_tokens,
@@ -422,7 +425,7 @@ def _prompt_response(turn: EditorTurn) -> schema.PromptResponse:
         cached_read_tokens=used.cached_tokens,
     )
     acted = result.acted
-    if turn.is_cancelled or acted.outcome is Outcome.INTERRUPTED:
+    if turn.cancels or acted.outcome is Outcome.INTERRUPTED:
         return schema.PromptResponse(stop_reason="cancelled", usage=usage)
     if acted.outcome is Outcome.COMPLETED:
         return schema.PromptResponse(stop_reason="end_turn", usage=usage)

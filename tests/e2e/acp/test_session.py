@@ -86,6 +86,17 @@ def test_a_prompt_that_comes_right_after_a_cancel_is_answered(scene: Scene, work
         assert following.result(90).stop_reason in {"cancelled", "end_turn"}
 
 
+def test_a_prompt_that_waits_for_the_end_of_a_cancelled_one_can_be_cancelled(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "never " * 100, "delay_seconds": 60, "chunk_size": 6})
+    session = scene.editing.new(workdir)
+    turn = scene.editing.asking(session, "go")
+    scene.editing.cancel(session)
+    following = scene.editing.asking(session, "and now?")
+    scene.editing.cancel(session)
+
+    assert [one.result(30).stop_reason for one in (turn, following)] == ["cancelled", "cancelled"]
+
+
 def test_bad_requests_are_answered_with_a_sentence(scene: Scene, workdir: Path) -> None:
     conn = scene.editing.conn
     scene.script({"text": "done"})
