@@ -148,13 +148,13 @@ def test_servers_that_fail_are_told_and_the_run_goes_on(vibe: VibeCommand) -> No
     *lines, record = vibe("--yolo", "--output", "streaming", "-p", "go").lines
 
     statuses = {line["server"]: line["status"] for line in lines if line["type"] == "server.state"}
-    assert statuses == {"silent": "failed", "missing": "failed", "dies": "ready", "hang": "ready", "good": "ready"}
+    assert statuses == {"silent": "failed", "missing": "failed", "dies": "failed", "hang": "ready", "good": "ready"}
     assert [status for status, _ in results(lines)] == ["error", "error", "error", "ok"]
     assert ["MCP server 'dies'" in content for _, content in results(lines)] == [True, True, False, False]
     warnings = [line["message"] for line in lines if line["type"] == "warning"]
     assert any("MCP server 'silent' did not start within 0.5 s" in message for message in warnings)
     assert any("no command 'no-such-command'" in message for message in warnings)
-    assert (record["outcome"], record["exit_code"], len(record["warnings"])) == ("completed", 0, 2)
+    assert (record["outcome"], record["exit_code"], len(record["warnings"])) == ("completed", 0, 3)
 
 
 def test_a_required_server_that_fails_ends_the_run_with_a_record(

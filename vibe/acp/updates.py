@@ -263,10 +263,9 @@ def _todo(item: e.TodoEntry) -> schema.PlanEntry:
 
 def _entry(step: StepView) -> schema.PlanEntry:
     """Return a step of a plan. A status that the protocol lacks is written out in the text."""
-    status: schema.PlanEntryStatus = "completed" if step.status in FINAL else "pending"
     items = f"  {items_text(item.status for item in step.items)}" if step.items else ""
     is_running = step.status == RUNNING or any(item.status == RUNNING for item in step.items)
-    status = "in_progress" if is_running else status
+    status: schema.PlanEntryStatus = "in_progress" if is_running else "completed" if step.status in FINAL else "pending"
     words = "" if is_running or step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
     why = f": {plain_line(step.reason)}" if words and step.reason else ""
     return helpers.plan_entry(f"{plain_line(step.title)}{items}{f' ({words}{why})' if words else ''}", status=status)
@@ -278,17 +277,19 @@ def _path_of(arguments: Mapping[str, Any], root: Path) -> str | None:
 
 
 def _places(diff: str) -> Iterator[tuple[str, str]]:
-    """Yield the text before and after at each place of a unified diff. A diff may be cut off."""
-    old: list[str] = []
-    new: list[str] = []
-    for line in [*dropwhile(lambda line: not line.startswith("@@"), diff.split("\n")), "@@"]:
+    """Yield the whole lines before and after at each place of a unified diff. A diff may be cut off."""
+    old, new = list[str](), list[str]()
+    # The note stands below a line that no line break ends.
+    lines = diff.replace("\n\\ No newline at end of file", "\0").split("\n")
+    for line in [*dropwhile(lambda line: not line.startswith("@@"), lines), "@@"]:
         if line.startswith("@@"):
             if old or new:
-                yield "\n".join(old), "\n".join(new)
+                yield "".join(old), "".join(new)
             old, new = [], []
         else:
-            old += [line[1:]] if line[:1] in {" ", "-", ""} else []
-            new += [line[1:]] if line[:1] in {" ", "+", ""} else []
+            text = f"{line[1:]}\n".removesuffix("\0\n")
+            old += [text] if line[:1] in {" ", "-", ""} else []
+            new += [text] if line[:1] in {" ", "+", ""} else []
 
 
 class SessionChannel:

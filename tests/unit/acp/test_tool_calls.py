@@ -29,7 +29,7 @@ def test_each_place_of_a_change_is_a_piece_of_its_own() -> None:
     found = pieces(file_diff("a.txt", "\n".join(before), "\n".join(after)).text)
 
     assert len(found) == 2
-    assert found[0] == ("\n".join(before[:6]), "\n".join([*before[:2], "new", *before[3:6]]))
+    assert found[0] == tuple("".join(f"{line}\n" for line in lines[:6]) for lines in (before, after))
     assert "line 30" in (found[1][0] or "")
     assert "line 30" not in found[1][1]
 
