@@ -33,7 +33,7 @@ LANGUAGE = "C.UTF-8"
 AT_THE_START = re.compile(r"(?:PYTHON(?!_KEYRING_BACKEND)|LANG|LC_|LD_|TZ|MALLOC_|GLIBC_|OPENSSL_|OTEL_|PYDANTIC_).*")
 """Variables that Python or a library reads once, while it starts: with others than those of the server, no fork."""
 MOST_BYTES = 100_000
-"""Of a request. Whoever has more variables is executed."""
+"""The most bytes of a request to fork. With more arguments and variables a command is executed."""
 MODULES = ("vibe.app.plan.child_main", "vibe.cli.main")
 UMASK = re.compile(r"^Umask:\t(\d+)$", re.MULTILINE)
 _execute: Any = subprocess.Popen.__dict__["_execute_child"]

@@ -233,6 +233,7 @@ class StreamReader:
                 return False
             if isinstance(error, ModelError):
                 raise
+            # "truncated" is what msgspec says of JSON that ends too early; all else that can't be read is malformed.
             cut = "broke off in the middle of its answer" if is_rest and "truncated" in str(error) else ""
             raise self.errors.protocol(f"{cut or 'sent an event that is not a completion chunk'} ({error})") from error
 
