@@ -12,9 +12,8 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-import anyio
 import msgspec
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from ipc._nng import PubSocket, RepSocket, load
 from ipc.codec import (
@@ -268,7 +267,7 @@ async def event_bus(make: Callable[[], EventBus]) -> AsyncGenerator[EventBus]:
     try:
         yield bus
     finally:
-        with anyio.CancelScope(shield=True):
+        with CancelScope(shield=True):
             await to_thread.run_sync(bus.close)
 
 

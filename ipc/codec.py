@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, ValidationError, json, structs
 
 from ipc.errors import INVALID_JSON, CodecError, decoded
 from ipc.events import Event
@@ -85,12 +84,12 @@ class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
     refused: bool = False
 
 
-_encoder = msgspec.json.Encoder()
-_event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-_head_decoder = msgspec.json.Decoder(Head)
-_heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
-_request_decoder = msgspec.json.Decoder(ReplayRequest)
-_header_decoder = msgspec.json.Decoder(ReplayHeader)
+_encoder = json.Encoder()
+_event_decoder: json.Decoder[Event] = json.Decoder(Event)
+_head_decoder = json.Decoder(Head)
+_heartbeat_decoder = json.Decoder(Heartbeat)
+_request_decoder = json.Decoder(ReplayRequest)
+_header_decoder = json.Decoder(ReplayHeader)
 
 
 class EventRecord:
@@ -119,7 +118,7 @@ def encode_event(event: Event) -> bytes:
     try:
         return _encoder.encode(event)
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
-        return _encoder.encode(_plain(msgspec.structs.asdict(event)) | {"type": event.__struct_config__.tag})
+        return _encoder.encode(_plain(structs.asdict(event)) | {"type": event.__struct_config__.tag})
 
 
 def decode_event(body: bytes) -> Event | None:
@@ -130,7 +129,7 @@ def decode_event(body: bytes) -> Event | None:
     """
     try:
         return _event_decoder.decode(body)
-    except msgspec.ValidationError:
+    except ValidationError:
         return None
     except INVALID_JSON as error:
         raise CodecError("event", str(error)) from error
@@ -223,5 +222,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  plain data of any shape
     if isinstance(value, Struct):
-        return _plain(msgspec.structs.asdict(value))
+        return _plain(structs.asdict(value))
     return _plain(str(value))

@@ -13,8 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, json, to_builtins
 
 from ipc.errors import CodecError, RequestInvalidError, decoded
 from ipc.events import ReviewComment
@@ -210,10 +209,10 @@ class Envelope(Struct, frozen=True):
 
 KINDS: tuple[type[BaseCommand], ...] = get_args(Command)
 
-_encoder = msgspec.json.Encoder()
-_envelope_decoder = msgspec.json.Decoder(Envelope)
-_command_decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
-_reply_decoder = msgspec.json.Decoder(Reply)
+_encoder = json.Encoder()
+_envelope_decoder = json.Decoder(Envelope)
+_command_decoder: json.Decoder[Command] = json.Decoder(Command)
+_reply_decoder = json.Decoder(Reply)
 
 
 def tag_of(command: BaseCommand | type[BaseCommand]) -> str:
@@ -228,7 +227,7 @@ def encode_command(command: Command) -> bytes:
         RequestInvalidError: It holds a value that JSON can't hold, or is larger than MAX_REQUEST_BYTES.
     """
     try:
-        plain = {**msgspec.to_builtins(command), "version": command.version}  # even where it is the default
+        plain = {**to_builtins(command), "version": command.version}  # even where it is the default
         data = _encoder.encode(plain)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RequestInvalidError(str(error)) from error

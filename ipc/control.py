@@ -9,10 +9,8 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
-import msgspec
-from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from ipc import commands
 from ipc._nng import ConnectionLostError, ReceivedRequest, RepSocket, ReqSocket
@@ -79,7 +77,7 @@ class CommandDesk(Struct, eq=False):
         if isinstance(command, commands.Ping):
             known = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
             return commands.Reply(ok=True, message=f"run {self._entry.source} is running", data=known)
-        return msgspec.structs.replace(command, token="")
+        return structs.replace(command, token="")
 
     async def reply(self, command: commands.RunCommand) -> commands.Reply:
         """Carry a command out and return its reply; a ``command_id`` seen before only gets its reply again.
@@ -118,9 +116,9 @@ class _ControlServer(Struct, eq=False):
 
     _desk: CommandDesk
     _socket: RepSocket
-    _waiting: dict[ReceivedRequest, CancelScope] = field(default_factory=dict[ReceivedRequest, CancelScope])
+    _waiting: dict[ReceivedRequest, anyio.CancelScope] = field(default_factory=dict[ReceivedRequest, anyio.CancelScope])
     _answered: float = -LINGER_S
-    _listening_scope: CancelScope = field(default_factory=CancelScope)
+    _listening_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _stopped_listening: anyio.Event = field(default_factory=anyio.Event)
 
     @asynccontextmanager
@@ -145,7 +143,7 @@ class _ControlServer(Struct, eq=False):
     async def _end(self) -> None:
         """Let waiting commands get their replies, and refuse requests that still arrive."""
         self._listening_scope.cancel()
-        with CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
             await self._stopped_listening.wait()
             await self._wait_for_replies()
             while (left := self._answered + LINGER_S - anyio.current_time()) > 0:
@@ -175,7 +173,7 @@ class _ControlServer(Struct, eq=False):
                 problem = f"{MOST_WAITING} commands are already waiting: try again later"
                 self._answer(request, refusal("refused", problem))
             else:
-                self._waiting[request] = CancelScope()
+                self._waiting[request] = anyio.CancelScope()
                 tasks.start_soon(self._serve, request, command)
 
     async def _serve(self, request: ReceivedRequest, command: commands.RunCommand) -> None:
@@ -215,13 +213,13 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
     Raises:
         BusUnavailableError: The address can't be bound or is in use.
     """
-    socket = await to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
+    socket = await anyio.to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
         async with _ControlServer(CommandDesk(entry, serve), socket).serving():
             yield
     finally:
-        with CancelScope(shield=True):
-            await to_thread.run_sync(socket.close)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(socket.close)
 
 
 async def send_command(entry: Entry, command: commands.Command) -> commands.Reply:
@@ -233,8 +231,8 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
         CodecError: The answer is invalid.
         BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
-    question = commands.encode_command(msgspec.structs.replace(command, token=entry.token))
-    socket = await to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))
+    question = commands.encode_command(structs.replace(command, token=entry.token))
+    socket = await anyio.to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))
     try:
         answers = await unless(partial(_wait_until_ended, entry), partial(socket.ask, question))
     except ConnectionLostError:
@@ -249,6 +247,6 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
 
 async def _wait_until_ended(entry: Entry) -> None:
     """Wait for a run to end, and then a moment longer for its last reply to arrive."""
-    while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event reports another process's end
+    while await anyio.to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event reports another process's end
         await anyio.sleep(POLL_S)
     await anyio.sleep(POLL_S)

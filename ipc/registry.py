@@ -9,8 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json, structs
 
 from ipc.codec import WIRE_VERSION
 from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
@@ -64,7 +63,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     @property
     def public(self) -> Entry:
         """The entry without its token, as everyone may see it."""
-        return msgspec.structs.replace(self, token="")
+        return structs.replace(self, token="")
 
     def allows(self, token: str) -> bool:
         """Return whether ``token`` is the run's, which proves that the request is the user's own."""
@@ -104,8 +103,8 @@ class Registry(Struct, eq=False):
             BusUnavailableError: It can't be written.
         """
         try:
-            _write(self._file(entry.source), msgspec.json.encode(entry))
-            _write(Path(entry.journal).with_name(PUBLISHER_NAME), msgspec.json.encode(entry.public))
+            _write(self._file(entry.source), json.encode(entry))
+            _write(Path(entry.journal).with_name(PUBLISHER_NAME), json.encode(entry.public))
         except OSError as error:
             raise BusUnavailableError(
                 entry.events,
@@ -118,7 +117,7 @@ class Registry(Struct, eq=False):
         with suppress(OSError):
             _write(
                 Path(entry.journal).with_name(PUBLISHER_NAME),
-                msgspec.json.encode(msgspec.structs.replace(entry.public, ended=time.time())),
+                json.encode(structs.replace(entry.public, ended=time.time())),
             )
         with suppress(OSError):
             self._file(entry.source).unlink(missing_ok=True)
@@ -218,7 +217,7 @@ class Registry(Struct, eq=False):
         if entry is None or Path(entry.journal).name != path.name:
             return Origin(source=None, events=None, replay=None, journal=path)
         known = next((other for other in self.running() if other.source == entry.source), entry)
-        return _origin(msgspec.structs.replace(known, journal=str(path)), alive=entry.alive)
+        return _origin(structs.replace(known, journal=str(path)), alive=entry.alive)
 
     def _by_name(self, name: str) -> Origin:
         running = self.running()

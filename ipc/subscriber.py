@@ -15,8 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
-import anyio
-from anyio import lowlevel, to_thread
+from anyio import lowlevel, move_on_after, sleep, to_thread
 from msgspec import structs
 
 from ipc._nng import BUFFERED_MESSAGES, ReqSocket, SubSocket
@@ -201,10 +200,10 @@ class Subscription:
                 self._take_message(frame)
             await lowlevel.checkpoint()
             return
-        with anyio.move_on_after(SILENCE_S):
+        with move_on_after(SILENCE_S):
             await live.wait()
             if self.gather_seconds:
-                await anyio.sleep(self.gather_seconds)
+                await sleep(self.gather_seconds)
             return
         if await self._is_gone():
             await self._switch_to_journal()
@@ -254,7 +253,7 @@ class Subscription:
             return
         self._take_bodies(header, bodies)
         if not bodies:
-            await anyio.sleep(_RETRY_S)
+            await sleep(_RETRY_S)
 
     def _take_bodies(self, header: ReplayHeader, bodies: list[bytes]) -> None:
         self._head = max(self._head, header.seq)
@@ -267,7 +266,7 @@ class Subscription:
         if self._requests is None:
             return None
         question = encode_request(structs.replace(request, token=self._token))
-        with anyio.move_on_after(seconds):
+        with move_on_after(seconds):
             return decode_answer(await self._requests.ask(question))
         return None
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 from uuid import uuid4
 
-import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct, json
 
 from ipc.commands import Decide
 from ipc.events import Fact, PlanStepUpdateEvent
@@ -122,7 +121,7 @@ class PlanState:
                 self._sink.publish(began)
         elif wanted in _OUTCOMES and previous is StepStatus.IN_PROGRESS:
             result = StepResult(outcome=_OUTCOMES[wanted])
-            self._take(c.AttemptEnded(step_id=step_id, result=result, raw=msgspec.Raw(msgspec.json.encode(result))))
+            self._take(c.AttemptEnded(step_id=step_id, result=result, raw=Raw(json.encode(result))))
             self._take(c.AttemptSaved(step_id))
         else:
             raise IllegalTransitionError(f"step {step_id!r}", previous.value, wanted.value)

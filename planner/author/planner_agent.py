@@ -12,8 +12,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from anyio import to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import PromptEndedEvent, PromptStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
@@ -185,13 +184,13 @@ async def planned(
     if not offer.accepted and not offer.given_up and (value := _value_in(acted.text)) is not None:
         await to_thread.run_sync(offer.offer, value)
     if offer.accepted:  # denied reads on the way are listed, and don't spoil the work
-        return replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
+        return structs.replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
     if offer.given_up or (offer.last_problem and acted.reason == "loop"):
         tries = f"{offer.refusals} {'try' if offer.refusals == 1 else 'tries'}"
         detail = f"{offer.last_problem} (after {tries})"
-        return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
+        return structs.replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
     if acted.reason == "output" and acted.text.strip():  # most likely a refusal, which the user should read
-        return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
+        return structs.replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
 
 
@@ -403,7 +402,7 @@ class PlannerAgent:
             self._revised[failed.id] -= 1  # the last answer could not be applied, so it does not count
         in_place = self._revised[failed.id] <= 0
         async with self._kept_by(failed.id) as kept:
-            return await self._revise(replace(request, kept=kept), failed, in_place=in_place)
+            return await self._revise(structs.replace(request, kept=kept), failed, in_place=in_place)
 
     async def _revise(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
         """Ask a reader, announced as an agent of the failed step, for a revision."""
@@ -413,7 +412,7 @@ class PlannerAgent:
         workspace = self._context.workspace
         if request.kept is not None:
             workspace = workspace.granting([request.kept.folder], write=False)
-        context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
+        context = structs.replace(self._context, sink=sink, user_input=None, workspace=workspace)
         reader = ReadOnlyAgent(CALLER, context, self._limits)
         if self._folder is not None:
             await to_thread.run_sync(reader.keep, self._folder, f"{failed.id}.{agent_id}.jsonl")

@@ -10,8 +10,7 @@ from heapq import heapify, heappop, heappush
 from statistics import median
 from typing import Final
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import Expectation, PlanExpectation, StepOutline, WorkOrder
 
@@ -63,7 +62,7 @@ def expect(
     expected = {step.id: found[kinds[step.id]] for step in steps}
     plan = PlanExpectation(seconds=0.0, tokens=0, cost_usd=0.0, at_once=at_once, steps=expected)
     total = to_go(steps, plan)
-    return total and replace(plan, seconds=total.seconds, tokens=total.tokens, cost_usd=total.cost_usd)
+    return total and structs.replace(plan, seconds=total.seconds, tokens=total.tokens, cost_usd=total.cost_usd)
 
 
 def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | None:

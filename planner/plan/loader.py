@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field, structs
 from pydantic import ValidationError
 
 from planner.plan.dag import Dag, find_cycles, shown_cycle
@@ -74,12 +73,12 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
         """Return the plan with steps for the items of a list added."""
         plan = with_children(self.plan, children)
-        return replace(self, plan=plan, dag=Dag.build(plan.steps))
+        return structs.replace(self, plan=plan, dag=Dag.build(plan.steps))
 
     def folded(self, statuses: Mapping[str, str]) -> LoadedPlan:
         """Return the plan for drawings, with each list as one step that counts its items."""
         plan = folded(self.plan, statuses)
-        return self if plan is self.plan else replace(self, plan=plan, dag=Dag.build(plan.steps))
+        return self if plan is self.plan else structs.replace(self, plan=plan, dag=Dag.build(plan.steps))
 
     def barred_writes(self) -> dict[str, list[str]]:
         """Return, by step, those of its ``writes`` that no approval mode lets it write without asking.
@@ -185,7 +184,7 @@ def _with_positions(problems: Sequence[Problem], text: str, form: Form | None) -
         return list(problems)
     wanted = [problem.path for problem in problems if problem.path and problem.at is None]
     found = positions_in(form.tokens(text), wanted) if wanted else {}
-    placed = [problem if problem.at else replace(problem, at=found.get(problem.path)) for problem in problems]
+    placed = [problem if problem.at else structs.replace(problem, at=found.get(problem.path)) for problem in problems]
     return sorted(placed, key=lambda problem: problem.at or (0, 0))
 
 

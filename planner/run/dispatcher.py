@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeVar, assert_never
 
 import anyio
 import anyio.lowlevel
-import msgspec
 from anyio import to_thread
-from msgspec import structs
+from msgspec import convert, structs
 
 from ipc import events as e
 from ipc.commands import Act, Cancel, Revise, Steer
@@ -436,6 +435,6 @@ def _with_work_done(fact: e.Fact, state: State) -> e.Fact:
     result = state.steps[fact.step_id].result
     if result is None:
         return fact
-    work = msgspec.convert(result, e.WorkDone, from_attributes=True)
+    work = convert(result, e.WorkDone, from_attributes=True)
     usage = _NO_USAGE if result.usage == _NONE_USED else work.usage
     return structs.replace(fact, work=structs.replace(work, summary=e.shortened(result.summary), usage=usage))

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
 import anyio
-import msgspec
-from anyio import to_thread
-from msgspec import Struct, field, structs
+from msgspec import Raw, Struct, field, json, structs
 
 from ipc.events import PlanExpectation
 from planner.plan.for_each import items_of, list_of, variables_of
@@ -158,7 +156,7 @@ class StepRunner:
         spent_by, watchdog = self._options.spent_by, self._options.watchdog
         if spent_by is None or run.step.command is not None:
             return result
-        spent = structs.asdict(await to_thread.run_sync(spent_by, run.step.id, run.attempt))
+        spent = structs.asdict(await anyio.to_thread.run_sync(spent_by, run.step.id, run.attempt))
         agent_id = watchdog.agent_of(run.step.id) if watchdog is not None else None
         agents = (AgentUsage(agent_id=agent_id, **spent),) if agent_id else ()
         return structs.replace(result, **spent, agent_id=agent_id, agents=agents)
@@ -188,7 +186,7 @@ class StepRunner:
 
     async def _item(self, child: Child) -> GivenItem:
         """Return the item that a step is for; a long one is written to a file."""
-        file = await to_thread.run_sync(self._store.write_item, child) if child.is_long else None
+        file = await anyio.to_thread.run_sync(self._store.write_item, child) if child.is_long else None
         pattern = schedule_of(self._state).steps[child.pattern]
         return GivenItem(
             file=None if file is None else str(file),
@@ -240,10 +238,10 @@ def _previous_attempt(run: StepRun, step: StepState) -> str:
 def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
     """Return the command for an attempt with this result; one that is not JSON becomes an internal failure."""
     try:
-        raw = msgspec.Raw(msgspec.json.encode(result))
+        raw = Raw(json.encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         logger.exception("step %s handed in a value that is not JSON", run.step.id)
         result = internal_failure(f"the step's result cannot be written as JSON: {error}")
-        raw = msgspec.Raw(msgspec.json.encode(result))
+        raw = Raw(json.encode(result))
     cut = run.verdict is not None or (result.outcome is Outcome.INTERRUPTED and result.reason == LOST_REASON)
     return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut)

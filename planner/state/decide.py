@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-from msgspec import structs
+from msgspec import Raw, json, structs
 
 from ipc import events as e
 from planner.plan.diagnostics import IllegalTransitionError
@@ -318,7 +317,7 @@ def unfold(state: State, command: c.Unfold, at: float) -> Decided:
     facts: list[e.Fact] = [stamped(state, e.PlanUnfoldedEvent(step_id=step_id, children=outlines, items=digest), at)]
     for child in children:
         if (result_of_item := command.taken.get(child.key)) is not None:
-            result = msgspec.Raw(msgspec.json.encode(result_of_item))
+            result = Raw(json.encode(result_of_item))
             reused = e.PlanReusedEvent(step_id=child.id, from_plan=command.reused_from, result=result)
             facts.append(stamped(state, reused, at))
     return Decided(facts, (), partial(schedule.rebuilt, loaded=schedule.loaded.unfolded(children)))

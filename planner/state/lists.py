@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import StepOutline, WorkDone
 from planner.plan.for_each import ITEMS_REASON, list_of
@@ -84,7 +83,7 @@ def result_of_list(state: State, steps: Mapping[str, Step], pattern_id: str) -> 
     changed = dict.fromkeys(file for step in made.values() for file in step.last_result.files_changed)
     work = WorkDone(summary="\n".join((summary, *reasons)), files_changed=tuple(changed))
     how = (StepStatus.FAILED, ITEMS_REASON, summary) if count.is_hopeless else (StepStatus.COMPLETED, None, "")
-    return replace(list_result(*how, work), output=output_of(state, steps, pattern_id))
+    return structs.replace(list_result(*how, work), output=output_of(state, steps, pattern_id))
 
 
 def in_pages(steps: Sequence[T], status_of: Callable[[T], str]) -> list[list[T]]:
@@ -104,7 +103,7 @@ def with_list(state: State, steps: Mapping[str, Step], step_id: str) -> StepStat
     step = state.steps[step_id]
     if step_id not in state.unfolded or step.result is None:
         return step
-    return replace(step, result=replace(step.result, output=output_of(state, steps, step_id)))
+    return structs.replace(step, result=structs.replace(step.result, output=output_of(state, steps, step_id)))
 
 
 def _item_results(state: State, steps: Mapping[str, Step], pattern_id: str) -> Iterator[dict[str, Any]]:

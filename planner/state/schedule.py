@@ -12,8 +12,7 @@ from enum import Enum
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.diagnostics import listed
@@ -390,7 +389,7 @@ def _order_of(step: Step) -> WorkOrder:
     order["on"] = {edge.step: edge.on for edge in own_edges(step) if edge.on != COMPLETED}
     if step.prompt is not None:
         order["prompt"] = shortened(step.prompt)
-    return msgspec.convert(order, WorkOrder)
+    return convert(order, WorkOrder)
 
 
 def align_steps(state: State, plan: Plan) -> None:

@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field, json, structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ipc.errors import INVALID_JSON
@@ -207,7 +206,7 @@ LATEST = "latest"
 
 _STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
 
-_snapshot_decoder = msgspec.json.Decoder(PlanSnapshot)
+_snapshot_decoder = json.Decoder(PlanSnapshot)
 
 
 def items_file(digest: str) -> str:
@@ -350,7 +349,7 @@ class PlanFolder(Struct, frozen=True):
         data = read_file(path)
         if sha256(data).hexdigest() != digest:
             raise BrokenPlanError(str(path), "is not the list that was read when the plan ran")
-        return msgspec.json.decode(data, type=list[Any])
+        return json.decode(data, type=list[Any])
 
     def holder(self) -> int | None:
         """Return the pid of the process that runs the plan, or None."""

@@ -6,19 +6,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, ValidationError, json
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
 from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError, writing
 from vibe.system.files import append_all, regular_bytes, sync_data
 
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
+_encoder = json.Encoder()
+_decoder: json.Decoder[Fact] = json.Decoder(Fact)
 
 
-class _EarlierRecord(msgspec.Struct):
+class _EarlierRecord(Struct):
     """A line in a journal of an earlier version, whose journals held records of their own in place of events."""
 
     type: str
@@ -29,7 +28,7 @@ _EARLIER = frozenset({
     "started", "edited", "plan", "step", "attempt", "decision", "decision.opened", "reset", "revised", "reused",
     "left",
 })  # fmt: skip
-_earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
+_earlier_decoder = json.Decoder(_EarlierRecord)
 
 
 class JournalContent(Struct, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ def read_journal(path: Path) -> JournalContent:
     for number, line in enumerate(lines[: last + 1]):
         try:
             facts.append(_decoder.decode(line))
-        except msgspec.ValidationError as error:
+        except ValidationError as error:
             _refuse_earlier(path, lines)
             raise BrokenPlanError(f"{path}:{number + 1}", f"is not a fact this version knows ({error})") from error
         except INVALID_JSON as error:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import msgspec
-from anyio import to_thread
 
 from ipc.commands import Act
 from ipc.events import Fact, PlanEditedEvent
@@ -172,7 +171,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
             StoreWriteError: the disk is full or refuses.
         """
         async with self._committing:
-            await to_thread.run_sync(self._commit)
+            await anyio.to_thread.run_sync(self._commit)
 
     def keep_result(self, step_id: str, result: StepResult) -> None:
         """Have the next ``sync`` write a step's result, as ``write_result`` does."""

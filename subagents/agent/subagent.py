@@ -10,8 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from anyio import to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
@@ -71,11 +70,11 @@ class SubAgent:
         self.subagent_id = state.agent_id or uuid4().hex
         self.config = config
         self.conversation = state.conversation
-        self._state = replace(state, agent_id=self.subagent_id)
+        self._state = structs.replace(state, agent_id=self.subagent_id)
         models = context.models
         own = models if config.profile is None else models.adjusted(config.profile.settings)
         sink = TaggingSink(context.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
-        self._context = replace(context, models=own, sink=sink)
+        self._context = structs.replace(context, models=own, sink=sink)
         self._model = self._resolve_model()
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
@@ -88,7 +87,7 @@ class SubAgent:
         )
         self.account = account.name
         """The name of the account that it pays from."""
-        self._context = replace(self._context, account=account, tools=self._tools)
+        self._context = structs.replace(self._context, account=account, tools=self._tools)
         self._spawner = self._make_spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started: float | None = None
@@ -195,7 +194,7 @@ class SubAgent:
         context, folder = self._context, self._state.subagents
         if context.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
             return None
-        inherited = replace(
+        inherited = structs.replace(
             context, default_model=self._model.key, spawning=None, guidance=context.guidance.for_subagents(self._taught)
         )
         return context.spawning(self.subagent_id, inherited, folder)
@@ -211,7 +210,7 @@ class SubAgent:
     def _kit(self) -> AgentKit:
         config = self.config
         return agent_kit(
-            replace(self._context, tools=self._offered),
+            structs.replace(self._context, tools=self._offered),
             AgentParts(
                 state=self._state,
                 model=self._model,
@@ -358,7 +357,7 @@ class ReadOnlyAgent:
         own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
         account = context.account.open(f"the {self._name}", own)
         return agent_kit(
-            replace(
+            structs.replace(
                 context,
                 tools=self.tools.with_tool(hand_in.tool_class()),
                 account=account,

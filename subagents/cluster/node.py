@@ -19,10 +19,9 @@ from typing import Any
 
 import anyio
 import dask
-import msgspec
 from distributed import Scheduler, Worker
 from distributed.security import Security
-from msgspec import structs
+from msgspec import json, structs
 
 from subagents.cluster.places import FORK_SERVER, SETTINGS_VARIABLE, WorkerSettings
 from subagents.process.fork_server import start_fork_server
@@ -114,7 +113,7 @@ def fork_workers(folder: Path, count: int) -> Path:
     it serves. What a worker leaves running is killed. If a worker exits with an error, this process exits with its code
     and takes the other workers with it; the run starts the node again, or gives it up.
     """
-    settings = msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings).complete(os.environ)
+    settings = json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings).complete(os.environ)
     parent, mark = os.getpid(), os.urandom(16).hex()
     numbers: dict[int, int] = {}
     if sys.platform.startswith("linux"):
@@ -124,7 +123,7 @@ def fork_workers(folder: Path, count: int) -> Path:
             pid, own = os.fork(), folder / f"worker-{number}"
             if not pid:
                 die_with(parent)
-                own_settings = msgspec.json.encode(structs.replace(settings, folder=str(own)))
+                own_settings = json.encode(structs.replace(settings, folder=str(own)))
                 os.environ.update({FORK_MARK: f"{mark}-{number}", SETTINGS_VARIABLE: own_settings.decode()})
                 return own
             numbers[pid] = number

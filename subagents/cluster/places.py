@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 from distributed import Worker, get_worker
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
-from msgspec import Struct, field
+from msgspec import Struct, field, json, to_builtins
 from tornado.ioloop import PeriodicCallback
 
 from subagents.cluster.comm_link import comm_link
@@ -91,7 +90,7 @@ class VibeWorkerPlugin(WorkerPlugin):
 
     async def info(self) -> Mapping[str, Any]:
         """Return what this worker has and is doing, as plain values."""
-        info = {**msgspec.to_builtins(self.settings), "pid": os.getpid(), "steps": dict(self.place.at_work)}
+        info = {**to_builtins(self.settings), "pid": os.getpid(), "steps": dict(self.place.at_work)}
         info |= {"used": self.used(), "held": len(self._held)}
         return {**info, **await anyio.to_thread.run_sync(self._system)}
 
@@ -139,6 +138,6 @@ async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
 
 async def dask_setup(worker: Worker) -> None:
     """Make a Dask worker a worker of vibe. Dask's preload calls this."""
-    given = msgspec.json.decode(os.environ.get(SETTINGS_VARIABLE) or "{}", type=WorkerSettings)
+    given = json.decode(os.environ.get(SETTINGS_VARIABLE) or "{}", type=WorkerSettings)
     settings = await anyio.to_thread.run_sync(given.complete, dict(os.environ))
     await worker.plugin_add(VibeWorkerPlugin(settings), name=PLUGIN)

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from uuid import uuid4
 
-import anyio
-from anyio import CancelScope, move_on_after, wait_readable
+from anyio import CancelScope, move_on_after, open_process, wait_readable
 from anyio.abc import Process
 from msgspec import Raw, Struct
 
@@ -97,7 +96,7 @@ class StepProcess:
             with theirs:
                 passed = (*descriptors, theirs.fileno())
                 process = fork_server and await ask_for_fork(fork_server, environ, output, passed)
-                process = process or await anyio.open_process(
+                process = process or await open_process(
                     [*program.argv, *map(str, (*passed, os.getpid()))],
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                     env=environ, start_new_session=True, pass_fds=passed,

@@ -16,7 +16,6 @@ from typing import Any, Self
 import anyio
 import anyio.to_thread
 from msgspec import Struct, field, structs
-from msgspec.structs import replace
 
 from ipc import events as e
 from ipc.sink import EventSink
@@ -170,7 +169,7 @@ class Attempt:
         self._process = process
         self._services = services
         self._events = EventCloser(services.sink)
-        self.server = StepServer(replace(services, sink=self._events), process.link, others)
+        self.server = StepServer(structs.replace(services, sink=self._events), process.link, others)
         self.heard: list[str] = []
         """The messages that its agent has been given."""
         self._link_error: LinkError | None = None

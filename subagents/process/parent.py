@@ -9,7 +9,6 @@ from functools import partial
 from typing import assert_never
 
 import anyio
-from anyio import CancelScope
 from msgspec import Struct, field
 
 from ipc.codec import decode_event
@@ -34,7 +33,7 @@ from vibe.system.errors import EnvironmentFailure
 class _Lease(Struct, eq=False):
     """A lease that a step's process has asked for and not yet returned."""
 
-    scope: CancelScope
+    scope: anyio.CancelScope
     room: CallReservation | None = None
     worst: Spending | None = None
 
@@ -140,7 +139,7 @@ class StepServer:
             case protocol.Announced(event):
                 self._announce(bytes(event))
             case protocol.Asked(number, want):
-                self._leases[number] = _Lease(CancelScope())
+                self._leases[number] = _Lease(anyio.CancelScope())
                 self._start(self._lend, number, want, self._leases[number])
             case protocol.Returned():
                 self._take_back(message)

@@ -15,8 +15,7 @@ import sys
 from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, json
 
 from ipc.errors import decoded
 from ipc.events import ApprovalRequestEvent
@@ -277,9 +276,9 @@ def _restored(kind: type, value: object) -> Any:
     return kind.model_validate(value) if issubclass(kind, Step) else value
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
-_from_step = msgspec.json.Decoder(FromStep)
-_to_step = msgspec.json.Decoder(ToStep, dec_hook=_restored)
+_encoder = json.Encoder(enc_hook=_plain)
+_from_step = json.Decoder(FromStep)
+_to_step = json.Decoder(ToStep, dec_hook=_restored)
 
 
 def encode(message: FromStep | ToStep) -> bytes:

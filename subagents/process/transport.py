@@ -7,7 +7,6 @@ from collections import deque
 from typing import Protocol, TypeAlias, TypeVar
 
 import anyio
-from anyio import wait_readable, wait_writable
 
 from subagents.process.protocol import LinkError
 
@@ -128,14 +127,14 @@ class SocketTransport:
                 try:
                     view = view[self._link.send(view, socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
-                    await wait_writable(self._link)
+                    await anyio.wait_writable(self._link)
                 except OSError:
                     return
 
     async def receive(self) -> bytes | None:
         """Return the next line; see ``Transport``."""
         while not self._arrived:
-            await wait_readable(self._link)
+            await anyio.wait_readable(self._link)
             try:
                 data = self._link.recv(CHUNK_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:

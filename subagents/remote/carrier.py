@@ -7,10 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-import anyio
-import msgspec
-from anyio import to_thread
-from msgspec import Struct
+from anyio import sleep_forever, to_thread
+from msgspec import Struct, json
 
 from ipc.events import Event
 from ipc.sink import EventSink
@@ -120,7 +118,7 @@ class RemoteCarrier:
 
     async def listen(self) -> None:
         """See ``Carrier``. The output comes with the last frame."""
-        await anyio.sleep_forever()
+        await sleep_forever()
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """See ``Carrier``. The worker ends everything when the link is closed, which happens with the place."""
@@ -159,4 +157,4 @@ class RemoteCarrier:
 
 def _quoted(path: str) -> bytes:
     """Return a path as it is written in JSON, without the quotes."""
-    return msgspec.json.encode(path)[1:-1]
+    return json.encode(path)[1:-1]

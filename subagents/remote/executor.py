@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import anyio
-from anyio import to_thread
 from msgspec import Struct, field, structs
 
 from ipc.events import PlacementEvent, PlanWaitingEvent
@@ -145,7 +144,7 @@ class ClusterExecutor(Struct, eq=False):
                 await self._places.forget(error.address)
         outcome = Outcome.INTERRUPTED if task.step.side_effects else Outcome.FAILED
         result = StepResult(outcome=outcome, reason=LOST_REASON, detail=problem, lost=times)
-        spent = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        spent = await anyio.to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
         return structs.replace(result, **structs.asdict(total_of((spent, *lost))))
 
     @asynccontextmanager
@@ -232,7 +231,7 @@ class ClusterExecutor(Struct, eq=False):
         verdict = attempt.verdict()
         if verdict.reason == LOST_REASON:
             raise PlaceLostError(address, verdict.detail)
-        spent = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        spent = await anyio.to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
         return structs.replace(verdict, worker=carrier.worker, **structs.asdict(spent))
 
     async def _begin(self, task: StepTask, link: f.FrameLink, address: str) -> RemoteCarrier:
@@ -248,7 +247,7 @@ class ClusterExecutor(Struct, eq=False):
         parcel = self._parcel
         hello = Hello.own(parcel.shipped.capabilities)
         link.post(f.RunHello(hello=hello, run=parcel.run, project=project))
-        sent = await to_thread.run_sync(self._shipment, task, repository)
+        sent = await anyio.to_thread.run_sync(self._shipment, task, repository)
         with anyio.fail_after(HELLO_SECONDS):
             worker = await link.receive()
         if not isinstance(worker, f.WorkerHello):
@@ -265,7 +264,7 @@ class ClusterExecutor(Struct, eq=False):
                     raise WorkerRefusedError(address, frame.detail, frame.reason)
                 if not isinstance(frame, f.PackMissing):
                     raise LinkError(f"no place: {link.why_lost or type(frame).__name__}")
-                await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit))
+                await _send_parts(link, await anyio.to_thread.run_sync(pack, repository.git, sent.commit))
         self._sent_commits.add(sent.commit)
         carrier.worker = _name_of(worker.host, address)
         self._names[address] = carrier.worker
@@ -298,7 +297,7 @@ class ClusterExecutor(Struct, eq=False):
             await _send_parts(link, exchange(data))
         if not has_tree:
             have = [commit for commit in worker.commits if commit in self._sent_commits]
-            await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit, have))
+            await _send_parts(link, await anyio.to_thread.run_sync(pack, repository.git, sent.commit, have))
 
     def _exchange(self, worktree: Worktree, worker: f.WorkerHello) -> PathExchange:
         """Return the exchange of paths on this machine for those on a worker.
@@ -328,8 +327,8 @@ class ClusterExecutor(Struct, eq=False):
     async def _opened(self) -> tuple[Repository, str]:
         async with self._opening:
             if self._project is None:
-                repository = await to_thread.run_sync(self._open_repository)
-                self._project = repository, await to_thread.run_sync(project_name, repository)
+                repository = await anyio.to_thread.run_sync(self._open_repository)
+                self._project = repository, await anyio.to_thread.run_sync(project_name, repository)
             return self._project
 
 

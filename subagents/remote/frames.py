@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from ipc.errors import decoded
 from subagents.process.protocol import Hello, LinkError
@@ -169,9 +168,9 @@ Frame: TypeAlias = (
     | ProcessGone
 )
 
-encode_frame = msgspec.msgpack.Encoder().encode
+encode_frame = msgpack.Encoder().encode
 """Encodes a frame as bytes."""
-_decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+_decoder: msgpack.Decoder[Frame] = msgpack.Decoder(Frame)
 
 
 class FrameLink(Link[Frame], Protocol):

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from anyio import CancelScope, Event, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import Struct, field, structs
-from msgspec.structs import replace
 
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
@@ -201,7 +200,7 @@ class AgentStep:
             self._set_outcome(Outcome.FAILED, "refused", detail)
 
     def _set_outcome(self, outcome: Outcome, reason: str | None, detail: str) -> None:
-        self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)
+        self._acted = structs.replace(self._acted, outcome=outcome, reason=reason, detail=detail)
 
 
 def _config_detail(found: Sequence[ConfigChange]) -> str:
@@ -297,11 +296,11 @@ class LocalExecutor(Struct, eq=False):
         own = self._context
         run, workspace = own.run, own.workspace
         if task.workdir is not None:  # nobody else writes there, so there are no turns to take
-            run = replace(run, turns=None)
-            workspace = replace(workspace, root=Path(task.workdir), stands_for=workspace.root, files=DISK)
+            run = structs.replace(run, turns=None)
+            workspace = structs.replace(workspace, root=Path(task.workdir), stands_for=workspace.root, files=DISK)
         network = None if task.step.network is None else Network(task.step.network)
         environ = {**own.environ, **task.variables, ATTEMPT_MARK: mark}
-        return replace(own, run=run, workspace=workspace, network=network, environ=environ)
+        return structs.replace(own, run=run, workspace=workspace, network=network, environ=environ)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """Return the profile the step names, or None. The plan's profiles were checked before it started."""
@@ -332,13 +331,13 @@ class LocalExecutor(Struct, eq=False):
 def _within_claim(context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
     """Return ``context`` limited to the files that the step claims to write."""
     claim = None if task.step.writes is None else tuple(task.step.writes)
-    workspace = replace(
+    workspace = structs.replace(
         context.workspace, writes=claim, protected=guard.protected, configures_checks=guard.configures
     ).granting([Path(file) for file in result_files(task)], write=False)
     named = claim if task.item is None else task.item.writes
     accepted = named is not None and context.run.accepted_writes.issuperset(named)
     approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
-    return replace(context, workspace=workspace, approvals=approvals)
+    return structs.replace(context, workspace=workspace, approvals=approvals)
 
 
 def subagents_name(attempt: int, conversation: str = "") -> str:

@@ -21,8 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, json
 
 from ipc.errors import read_json_file
 from subagents.executor import StepTask
@@ -214,7 +213,7 @@ class _Record(Struct, kw_only=True):
     """State of the files that checks consist of, and of their config files (None if nothing configures the checks)."""
 
     files: Digests
-    config: Digests | None = msgspec.field(default=None, name="steering")
+    config: Digests | None = field(default=None, name="steering")
 
 
 class TamperGuard:
@@ -310,7 +309,7 @@ class TamperGuard:
         return self._recorded
 
     def _write(self) -> None:
-        replace_file(self._path, msgspec.json.encode(self._recorded), sync=False)
+        replace_file(self._path, json.encode(self._recorded), sync=False)
 
 
 def _built(found: Sequence[ConfigChange]) -> list[str]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, field, structs
 
@@ -124,7 +123,7 @@ class WorktreeExecutor(Struct, eq=False):
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
-        continues = await to_thread.run_sync(lambda: has_begun(self._place.step_folder(task.step_id), task))
+        continues = await anyio.to_thread.run_sync(lambda: has_begun(self._place.step_folder(task.step_id), task))
         record = await self._with_lock(partial(step.open, restarts=not continues))
         if record.phase is Phase.WORKING:
             self._announce(task, record, "created")
@@ -146,10 +145,10 @@ class WorktreeExecutor(Struct, eq=False):
         Raises:
             WorktreeError, WorktreeRefusedError: Git or the disk refuses.
         """
-        for rest in await to_thread.run_sync(self._place.put_away):
+        for rest in await anyio.to_thread.run_sync(self._place.put_away):
             await self._delete(rest)
-        for step_id in await to_thread.run_sync(self._place.steps):
-            record = await to_thread.run_sync(self._place.record, step_id)
+        for step_id in await anyio.to_thread.run_sync(self._place.steps):
+            record = await anyio.to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.MERGING:
                 await self._in_turn((await self._worktree(step_id, record.attempt)).recover, step_id)
 
@@ -159,8 +158,8 @@ class WorktreeExecutor(Struct, eq=False):
         Raises:
             WorktreeError, WorktreeRefusedError: Git or the disk refuses.
         """
-        for step_id in await to_thread.run_sync(self._place.steps):
-            record = await to_thread.run_sync(self._place.record, step_id)
+        for step_id in await anyio.to_thread.run_sync(self._place.steps):
+            record = await anyio.to_thread.run_sync(self._place.record, step_id)
             if record is not None and step_id in step_ids:
                 await self._with_lock((await self._worktree(step_id, record.attempt)).clear)
 
@@ -172,7 +171,7 @@ class WorktreeExecutor(Struct, eq=False):
         """
         work: KeptWork | None = None
         try:
-            record = await to_thread.run_sync(self._place.record, step_id)
+            record = await anyio.to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.DROPPED:
                 written = partial(write_kept_work, record=record, folder=self._place.folder, step_id=step_id)
                 work = await self._with_lock(written)
@@ -209,7 +208,7 @@ class WorktreeExecutor(Struct, eq=False):
         except WorktreeError as error:
             if interrupted_by(error):
                 raise
-            record = await to_thread.run_sync(self._place.record, task.step_id) or record
+            record = await anyio.to_thread.run_sync(self._place.record, task.step_id) or record
             result = record.result or StepResult(outcome=Outcome.FAILED)
             merged = await self._with_lock(partial(step.drop, result=_refused(result, error)))
         if isinstance(merged, StepResult):
@@ -244,14 +243,14 @@ class WorktreeExecutor(Struct, eq=False):
         Return a result, rather than the new record, if the attempt stops here and continues later.
         """
         conflict = await self._with_lock(step.begin_conflict)
-        theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
+        theirs = await anyio.to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
         resolving = ConflictResolution(conflict=conflict, round=record.rounds, theirs=theirs)
         so_far = record.result or StepResult(outcome=Outcome.FAILED)
         clash = f"conflicts in {name_some(conflict.paths)}"
         self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
         self._announce(task, record, "conflict", files=tuple(conflict.paths))
         task, problem = _in_worktree(task, step), ""
-        checks = await to_thread.run_sync(step.checks, task)
+        checks = await anyio.to_thread.run_sync(step.checks, task)
         for tries in range(1, MOST_TRIES + 1):
             job = resolving.task(task, so_far, tries, problem)
             if job is None:
@@ -264,7 +263,7 @@ class WorktreeExecutor(Struct, eq=False):
             if done.outcome is not Outcome.COMPLETED:
                 problem = done.detail or done.reason or done.outcome.value
                 break
-            problem = await to_thread.run_sync(step.unresolved, conflict, checks, task.step.writes)
+            problem = await anyio.to_thread.run_sync(step.unresolved, conflict, checks, task.step.writes)
             if not problem and task.step.verify:
                 check = task.with_step(title=f"Check the merge of: {task.step.title}")
                 checked = await self._inner.run(structs.replace(check, only_checks=True), stop)
@@ -281,7 +280,7 @@ class WorktreeExecutor(Struct, eq=False):
 
     async def _repository(self) -> Repository:
         if self._opened is None:
-            self._opened = await to_thread.run_sync(self._open_repository)
+            self._opened = await anyio.to_thread.run_sync(self._open_repository)
         return self._opened
 
     async def _in_turn(self, act: Callable[[Repository], T], step_id: str) -> T:
@@ -298,7 +297,7 @@ class WorktreeExecutor(Struct, eq=False):
         repository = await self._repository()
         async with self._lock:
             while True:
-                lock = await to_thread.run_sync(lock_repository, repository.common_dir)
+                lock = await anyio.to_thread.run_sync(lock_repository, repository.common_dir)
                 if lock is not None:
                     break
                 await anyio.sleep(LOCK_POLL_SECONDS)
@@ -334,7 +333,7 @@ def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], 
 
 async def _shielded(act: Callable[[], T]) -> T:
     """Call ``act``, which is short, in a thread, and let it complete even if the step is cancelled meanwhile."""
-    return await shielded(partial(to_thread.run_sync, act))
+    return await shielded(partial(anyio.to_thread.run_sync, act))
 
 
 def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:

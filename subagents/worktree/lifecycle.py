@@ -9,9 +9,7 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct, structs
-from msgspec.structs import replace
+from msgspec import Struct, convert, structs, to_builtins
 
 from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
@@ -105,7 +103,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
         """
         path = self.step_folder(step_id) / RECORD_FILE
         try:
-            return msgspec.convert(json.loads(regular_bytes(path)), WorktreeRecord)
+            return convert(json.loads(regular_bytes(path)), WorktreeRecord)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -166,7 +164,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """
         record = self.place.record(self.step_id)
         if record is not None and record.attempt != self.number:
-            replace(self, number=record.attempt).clear(repository)
+            structs.replace(self, number=record.attempt).clear(repository)
             record = None
         if record is not None and record.phase is Phase.MERGING:
             return self.recover(repository)
@@ -316,7 +314,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """
         rest = self.worktree(repository).put_away()
         for number in range(1, self.number + 1):
-            replace(self, number=number).worktree(repository).delete_branch()
+            structs.replace(self, number=number).worktree(repository).delete_branch()
         return rest
 
     def clear(self, repository: Repository) -> None:
@@ -360,7 +358,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         path = self.place.step_folder(self.step_id) / RECORD_FILE
         try:
             # File names need not be valid text. `json`, unlike msgspec, writes even those in a form that it reads back.
-            replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)
+            replace_file(path, json.dumps(to_builtins(record)).encode(), sync=sync)
         except OSError as error:
             raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
         return record

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
@@ -75,7 +74,7 @@ class Git(Struct, frozen=True, kw_only=True):
     def at(self, folder: Path, git_dir: Path) -> Git:
         """Return the same git in another worktree of the repository, whose folder inside that is ``git_dir``."""
         where = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(folder)}
-        return replace(self, folder=folder, environ={**self.environ, **where})
+        return structs.replace(self, folder=folder, environ={**self.environ, **where})
 
     def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
         """Run a command that has to succeed, with ``index`` instead of the folder's own if given.
@@ -315,7 +314,7 @@ def open_repository(
     _check_head(workspace, located, git)
     prefix = Path(os.path.realpath(workspace)).relative_to(located.top).as_posix()
     return Repository(
-        git=replace(git, environ={**git.environ, **_identity(git, located.common_dir)}),
+        git=structs.replace(git, environ={**git.environ, **_identity(git, located.common_dir)}),
         workspace=workspace,
         top=located.top,
         git_dir=located.git_dir,

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 from anyio import CancelScope, get_cancelled_exc_class
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field, structs
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
@@ -229,7 +228,7 @@ class AgentLoop:
         try:
             turn = await self._run_or_shorten()
         except BudgetExhaustedError as error:
-            return replace(self._result(Outcome.LIMIT, "budget", str(error)), exhausted=error.account)
+            return structs.replace(self._result(Outcome.LIMIT, "budget", str(error)), exhausted=error.account)
         except ContextTooLongError as error:
             return self._failed("context", error)
         except ModelError as error:

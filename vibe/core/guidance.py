@@ -16,8 +16,7 @@ from typing import Any, cast
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field, structs
 
 from ipc.sink import EventSink
 from vibe.core.config.loader import LoadedConfig
@@ -168,7 +167,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
 
     def for_subagents(self, agent: CallGuidance) -> Guidance:
         """Return the guidance for the subagents of an agent."""
-        return replace(self, parent_skills=agent.skills)
+        return structs.replace(self, parent_skills=agent.skills)
 
     def base_prompt(self, prompt_id: str | None, default: str) -> str:
         """Return the prompt with this id, or ``default`` if no id is given; reads files.

@@ -11,8 +11,7 @@ from enum import StrEnum
 from operator import add, sub
 from typing import Protocol, TypeAlias
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
 from ipc.events import UsageSum
 
@@ -59,7 +58,7 @@ class Usage(UsageSum, frozen=True, gc=False):
 
     def for_events(self) -> UsageSum:
         """Return the part that events carry."""
-        return msgspec.convert(self, UsageSum, from_attributes=True)
+        return convert(self, UsageSum, from_attributes=True)
 
 
 class Spent(Protocol):

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from anyio import get_cancelled_exc_class, to_thread
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
@@ -244,7 +243,7 @@ async def complete_within_budget(
     room = reservation.max_completion_tokens
     try:
         with announcer.announced(tokens):
-            bounded = replace(request, max_tokens=room if room < wanted else None)
+            bounded = structs.replace(request, max_tokens=room if room < wanted else None)
             completion = await kit.backend.complete(bounded, announcer)
         reservation.settle(completion.usage, completion.cost_usd)
     except get_cancelled_exc_class():

@@ -7,8 +7,7 @@ from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
 import anyio
-import msgspec
-from msgspec.structs import replace
+from msgspec import ValidationError, convert, json, structs
 from starlette.responses import Response
 
 from ipc.commands import RunCommand, decode_command
@@ -61,8 +60,8 @@ class Actor:
     async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> Response:
         """Send comments to a step's agent, now or with another attempt."""
         try:
-            review = msgspec.convert(body, Comments)
-        except msgspec.ValidationError as error:
+            review = convert(body, Comments)
+        except ValidationError as error:
             raise RefusedError(400, "invalid", str(error)) from error
 
         async def act() -> Response:
@@ -88,7 +87,7 @@ class Actor:
             return self._given_answers[request_id][1]
         outcome = await send(run, self._checked(body, **_answer_fields(request)))
         if outcome.state == "done" and outcome.by not in {"", self._by}:
-            outcome = replace(outcome, state="answered")
+            outcome = structs.replace(outcome, state="answered")
         if outcome.state == "done":
             content = next((body[name] for name in ("allow", "answers", "selections") if name in body), None)
             answer = _answered(f"already answered by {self._by}", self._by, "declined" if content == [] else content)
@@ -110,7 +109,7 @@ class Actor:
         """
         try:
             # Its type is one of COMMANDS or an answer's.
-            return cast("RunCommand", decode_command(msgspec.json.encode({**body, **fixed, "by": self._by})))
+            return cast("RunCommand", decode_command(json.encode({**body, **fixed, "by": self._by})))
         except RequestInvalidError as error:
             raise RefusedError(400, "invalid", str(error)) from error
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct
 
 from vibe.app.watch.runs import KnownRun
 from vibe.system.plain_text import plain_line
@@ -30,7 +29,7 @@ NAMES: Final = frozenset({"type", "event_id", "source", "session_id", "plan_id",
 """Fields that identify an event rather than say what happened. They are not searched."""
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A place where the text was found. ``entry`` is ``AGENT:N`` in a transcript, and blank elsewhere."""
 
     run: str

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-import anyio
-from anyio import CancelScope, create_memory_object_stream, create_task_group, move_on_after
+from anyio import CancelScope, WouldBlock, create_memory_object_stream, create_task_group, move_on_after, sleep
 from starlette.types import Receive, Send
 
 from vibe.app.watch.board import Board
@@ -50,7 +49,7 @@ class WebPage:
         """Queue an event for the page, or drop the page if it is too far behind."""
         try:
             self._send.send_nowait(event)
-        except anyio.WouldBlock:
+        except WouldBlock:
             self.drop()
 
     async def next(self) -> bytes:
@@ -87,7 +86,7 @@ class PageDesk:
             tasks.start_soon(self.board.keep)
             while True:
                 self.tick()
-                await anyio.sleep(TICK_SECONDS)
+                await sleep(TICK_SECONDS)
 
     def tick(self) -> None:
         """Bring the tables up to date, and send the changes to the pages."""

@@ -13,8 +13,7 @@ from itertools import chain
 from textwrap import wrap
 from typing import Final, TypeAlias, cast
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 from pydantic_core import from_json
 
 from ipc import events as e
@@ -214,7 +213,7 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
             open_steps.append(step)
     known = expected.steps
     of_lists = {step.id: known[step.pattern] for step in open_steps if step.pattern in known}
-    expected = replace(expected, steps={**known, **of_lists}) if of_lists else expected
+    expected = structs.replace(expected, steps={**known, **of_lists}) if of_lists else expected
     if len(open_steps) > MOST_AHEAD or any(step.id not in expected.steps for step in open_steps):
         return {}
     ends = {

@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import PlanRevisedEvent
 from planner.plan.for_each import folded
@@ -102,7 +101,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
         summary = folder.summary()
         loaded, state = current_state(folder)
         if summary.holder is None:  # the journal is the truth, and no process writes to it
-            summary = replace(summary, status=state.status, reason=state.reason, counts=state.counted())
+            summary = structs.replace(summary, status=state.status, reason=state.reason, counts=state.counted())
         return cls(
             summary=summary,
             plan=loaded.plan,
@@ -197,8 +196,8 @@ def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
     try:
         _, state = current_state(find_plan(home, plan.plan_id))
     except BrokenPlanError as error:
-        return replace(plan, problem=str(error))
-    return replace(plan, counts=state.counted())
+        return structs.replace(plan, problem=str(error))
+    return structs.replace(plan, counts=state.counted())
 
 
 def _removed(folder: PlanFolder, state: State) -> list[tuple[RemovedStep, Spending]]:

@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Struct, field
 from pydantic import ValidationError
@@ -74,7 +73,7 @@ class LazyRuntime:
         Cancellation takes effect only before the runtime is loaded, because plans have to be paused, which takes time.
         """
         await self.wanted.wait()
-        self._calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
+        self._calls = await anyio.to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
         with anyio.CancelScope(shield=True):
             async with self._calls.served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
                 self._ready.set()
@@ -191,7 +190,7 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     async with lines, anyio.create_task_group() as group:
         group.start_soon(wire.receive, into)
         greeting = partial(_greet, wire, handshake, lines)
-        servers = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
+        servers = await unless(greeting, lambda: anyio.to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
         if servers:
             await _hand_over(servers[0], wire, handshake, lines)
         group.cancel_scope.cancel()

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from anyio import CancelScope, Event, move_on_after, to_thread
 from anyio.abc import TaskGroup, TaskStatus
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.commands import AnswerQuestion, Approve, Cancel, Decide, Pause, Reply
 from ipc.errors import IpcError
@@ -177,7 +176,7 @@ class ServedPlan:
         except PlanNotAcceptedError as error:
             self._mark_started()
             if await self._is_accepted(error):
-                self.session = await open_plan(plan, replace(options, accepted=True), host, audience)
+                self.session = await open_plan(plan, structs.replace(options, accepted=True), host, audience)
 
     async def _write_plan(self) -> LoadedPlan | None:
         """Have the plan written. Return None if the planner wrote none, after setting ``ended``."""

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import msgspec
 from anyio import to_thread
-from msgspec import Struct
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
@@ -73,7 +72,7 @@ def output_duty(output: Any) -> tuple[HandIn | None, OutputType | None]:
     return HandIn.of_prompt(schema, OUTPUT, typed.problem), typed
 
 
-class AskedPrompt(Struct, frozen=True, kw_only=True):
+class AskedPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt that was checked before anything is opened or written for it.
 
     ``sent`` is what the conversation is sent.

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from anyio import CapacityLimiter, to_thread
-from msgspec import ValidationError, convert
-from msgspec.structs import asdict, replace
+from msgspec import ValidationError, convert, structs
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from ipc.sink import EventSink
@@ -131,7 +130,7 @@ class People:
         said = await called(self._approve, request)
         given: Any = said if isinstance(said, ApprovalAnswer) else ApprovalAnswer(allow=False if said is None else said)
         try:  # a text such as "no" must not pass for a yes
-            return replace(convert(asdict(given), ApprovalAnswer), by=PROGRAM)
+            return structs.replace(convert(structs.asdict(given), ApprovalAnswer), by=PROGRAM)
         except ValidationError as error:
             raise UsageError(f"approve= returned {said!r}: return True, False or an Approval") from error
 

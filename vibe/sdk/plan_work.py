@@ -11,10 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import anyio
-from anyio import CancelScope, to_thread
-from msgspec import DecodeError, json
-from msgspec.structs import replace
+from anyio import CancelScope, current_time, move_on_after, to_thread
+from msgspec import DecodeError, json, structs
 from pydantic_core import from_json, to_json
 
 from ipc.commands import Pause, Steer
@@ -204,17 +202,17 @@ class ProgramExecutor:
         own = own_ids(task.step) & self._functions.keys() if is_whole else ()
         if not own:
             return await self._run_inner(task, stop)
-        started, limit = anyio.current_time(), task.step.timeout_seconds
+        started, limit = current_time(), task.step.timeout_seconds
         ended = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
-        with anyio.move_on_after(limit):
+        with move_on_after(limit):
             ended = await self._call_function(self._functions[max(own)], task)
-        took = anyio.current_time() - started
+        took = current_time() - started
         if ended.outcome is Outcome.COMPLETED and task.step.verify:
             left = None if limit is None else max(limit - took, 0.001)
-            checks = replace(task.with_step(timeout_seconds=left), only_checks=True)
+            checks = structs.replace(task.with_step(timeout_seconds=left), only_checks=True)
             checked = await self._run_inner(checks, stop)
             ended = ended if checked.outcome is Outcome.COMPLETED else checked
-        return replace(ended, duration_s=anyio.current_time() - started)
+        return structs.replace(ended, duration_s=current_time() - started)
 
     async def _run_inner(self, task: StepTask, stop: StopSignal) -> StepResult:
         result = await called(self._inner.run, task, stop)
@@ -224,7 +222,7 @@ class ProgramExecutor:
 
     async def _call_function(self, function: StepFunction, task: StepTask) -> StepResult:
         try:
-            returned = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
+            returned = await called(function, structs.replace(task, workdir=task.workdir or str(self._workspace)))
         except Exception as error:
             logger.exception("the program's function for step %s raised", task.step_id)
             detail = shortened(described(error), MAX_ERROR_LENGTH)
@@ -243,7 +241,7 @@ def _result_of(task: StepTask, returned: Any) -> StepResult:
     ended = returned if isinstance(returned, StepResult) else StepResult(outcome=Outcome.COMPLETED, summary=summary)
     try:
         value = from_json(to_json(ended.output if ended is returned else returned))
-        ended = _round_trip(replace(ended, output=None if is_text and schema is None else value))
+        ended = _round_trip(structs.replace(ended, output=None if is_text and schema is None else value))
         problem = HandIn(schema=schema or {}).offer(value) if ended.outcome is Outcome.COMPLETED else None
         if ended.outcome is Outcome.INTERRUPTED:
             problem = "outcome: a function that returns was not interrupted"

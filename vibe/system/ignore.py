@@ -9,8 +9,7 @@ from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.system.files import entries_of, text_of
 
@@ -91,7 +90,7 @@ class Walk(Struct, frozen=True, kw_only=True):
         above = self.rules
         if os.path.exists(folder / ".git"):
             above = tuple(rules for rules in above if rules.kind not in GIT_KINDS)
-        return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
+        return structs.replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
         """Return whether a path is skipped."""
@@ -135,7 +134,7 @@ def start_walk(root: Path, start: Path, ignores: Ignores | None, own: Iterable[P
     walk = Walk(rules=rules, names=_names(known), own=frozenset(own))
     for folder in reversed(start.parents):
         walk = walk.entering(folder)
-    return replace(walk, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in walk.rules))
+    return structs.replace(walk, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in walk.rules))
 
 
 def walk_of_listed(root: Path, own: Iterable[Path]) -> Walk:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
 from vibe.view.plan_view import PlanView, StepView
@@ -59,7 +58,7 @@ def _data(value: Any, *, deep: bool = False) -> Any:
         return _part(value, deep=deep)
     if isinstance(value, dict):
         return {str(name): _data(each, deep=deep) for name, each in cast("dict[Any, Any]", value).items()}
-    return msgspec.to_builtins(value, str_keys=True)
+    return to_builtins(value, str_keys=True)
 
 
 def _part(part: Struct, *, deep: bool) -> dict[str, Any]:
@@ -77,4 +76,4 @@ def _field(part: Struct, name: str) -> Any:
         return list(cast("dict[str, Any]", value))
     if isinstance(value, AgentView | EntryView):
         return value.key[-1]
-    return msgspec.to_builtins(value() if callable(value) else value, str_keys=True)
+    return to_builtins(value() if callable(value) else value, str_keys=True)

@@ -11,11 +11,9 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6
 from uuid import uuid4
 
-import anyio
-import msgspec
-from anyio import CancelScope, move_on_after
+from anyio import CancelScope, DelimiterNotFound, IncompleteRead, move_on_after, open_process, sleep
 from anyio.streams.buffered import BufferedByteReceiveStream
-from msgspec import Struct
+from msgspec import Struct, json
 
 from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
 from vibe.app.cluster.address import Certificates, ClusterAddress
@@ -76,7 +74,7 @@ async def keep_running(node: Node, announce: Callable[[str], object]) -> None:
     while has_served or starts < MOST_STARTS:
         served, problem = await _run(node, announce)
         has_served, starts = has_served or served, starts + 1
-        await anyio.sleep(AGAIN_SECONDS)
+        await sleep(AGAIN_SECONDS)
     raise EnvironmentFailure(
         f"a {node.kind} of the cluster ended {MOST_STARTS} times before it served, {problem}: mend that, or do without "
         "the cluster"
@@ -85,11 +83,11 @@ async def keep_running(node: Node, announce: Callable[[str], object]) -> None:
 
 async def _run(node: Node, announce: Callable[[str], object]) -> tuple[bool, str]:
     """Run a node to its end. Return whether it served, and how it ended."""
-    settings = "" if node.settings is None else msgspec.json.encode(node.settings).decode()
+    settings = "" if node.settings is None else json.encode(node.settings).decode()
     mark = uuid4().hex
     environ = {**node.environ, MARK: mark, SETTINGS_VARIABLE: settings}
     errors = subprocess.STDOUT if node.is_quiet else None
-    process = await anyio.open_process(
+    process = await open_process(
         node.argv(), stdin=subprocess.DEVNULL, stderr=errors, env=environ, start_new_session=True
     )
     address, line = "", ""
@@ -114,7 +112,7 @@ async def _read_line(printed: BufferedByteReceiveStream) -> str:
     """Return the next line with its line break; an empty text at the end, or if a line is too long."""
     try:
         return (await printed.receive_until(b"\n", LONGEST_LINE)).decode("utf-8", "replace") + "\n"
-    except (anyio.IncompleteRead, anyio.DelimiterNotFound):
+    except (IncompleteRead, DelimiterNotFound):
         return ""
 
 

@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 from pydantic import BaseModel
 
 from vibe.app.engine.build import Engine, EngineRequest
@@ -118,7 +117,7 @@ def shipment(engine: Engine) -> Shipment:
         provider["script"] = given(provider.get("script", ""))
     replay = Path(given(str(request.replay))) if request.replay else None
     trust = engine.loaded.trusts(request.workdir.resolve())
-    request = replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
+    request = structs.replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
     return Shipment(request=request, files=_read(sources), left_out=left_out)
 
 

@@ -8,9 +8,7 @@ from functools import partial
 from uuid import uuid4
 
 import anyio
-from anyio import CancelScope, to_thread
 from msgspec import structs
-from msgspec.structs import replace
 
 from ipc import events as e
 from ipc.sink import TaggingSink
@@ -67,7 +65,7 @@ class Conversation:
         self._agent: ConversationAgent | None = None
         self._answering: Answering | None = None
         self._reported_weakness = ""
-        self._occupation: CancelScope | None = None
+        self._occupation: anyio.CancelScope | None = None
         self._idle = anyio.Event()
         self._is_closing = False
         parts.control.serve(interrupt=self.interrupt, steer=self.steer, session_id=lambda: self.session_id)
@@ -188,7 +186,7 @@ class Conversation:
             EnvironmentFailure: If the disk refuses; nothing has changed.
         """
         with self._busy():
-            await shielded(partial(to_thread.run_sync, self.session.clear))
+            await shielded(partial(anyio.to_thread.run_sync, self.session.clear))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(
                 e.ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
@@ -214,7 +212,7 @@ class Conversation:
             point = (message_index, engine.environ, engine.own_places)
             rewind = partial(self.session.rewind, *point, files=files, chat=chat, only=only)
             async with self._parts.turn.held(self._warn_of_wait) if files else nullcontext():
-                report = await shielded(partial(to_thread.run_sync, rewind))
+                report = await shielded(partial(anyio.to_thread.run_sync, rewind))
             self._agent, self._reads = None, ReadTracker()
             changed = (*report.files.restored, *report.files.deleted)
             if chat:
@@ -242,7 +240,7 @@ class Conversation:
             EnvironmentFailure: If the disk refuses.
         """
         self._check_idle()
-        return await to_thread.run_sync(self.session.copy)
+        return await anyio.to_thread.run_sync(self.session.copy)
 
     async def shell(self, command: str, *, tell_model: bool = True, in_colour: bool = False) -> CommandResult | None:
         """Run the user's own command line, unconfined and with their own variables; return None if it was interrupted.
@@ -280,10 +278,10 @@ class Conversation:
         given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
         if given:
             parts, former = self._parts, self.setup
-            opening = replace(former.opening, **given, prompt="", key_may_come_later=False)
+            opening = structs.replace(former.opening, **given, prompt="", key_may_come_later=False)
             if change.agent is not None and change.model is None:
-                opening = replace(opening, model=None)  # the agent may name a model of its own
-            setup = parts.setup = await to_thread.run_sync(set_up, parts.host, opening, parts.seat)
+                opening = structs.replace(opening, model=None)  # the agent may name a model of its own
+            setup = parts.setup = await anyio.to_thread.run_sync(set_up, parts.host, opening, parts.seat)
             parts.closing.push_async_callback(setup.engine.aclose)
             await self.servers.move_to(setup.engine)
             self._agent = None
@@ -322,7 +320,7 @@ class Conversation:
             while self.interrupt():  # everything must be saved before others may continue the session
                 await self._idle.wait()
             self._sink.publish(e.SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
-            await to_thread.run_sync(self.session.close, outcome)
+            await anyio.to_thread.run_sync(self.session.close, outcome)
         self._parts.ending.set()
         await self._parts.ended.wait()
         if self._parts.error is not None:
@@ -388,7 +386,7 @@ class Conversation:
     def _busy(self) -> Generator[None]:
         """Be busy while the block runs. An interruption cancels the block, and execution continues after it."""
         self._check_idle()
-        self._occupation = CancelScope()
+        self._occupation = anyio.CancelScope()
         try:
             with self._occupation, self._announced_as_writer():
                 yield
@@ -410,11 +408,11 @@ class Conversation:
             await self.servers.equip(self._sink)
         if self._agent is None:
             own = self._parts, self._sink, self._prompt_account, self.approvals, self._reads
-            self._agent = await to_thread.run_sync(ConversationAgent.make, *own)
+            self._agent = await anyio.to_thread.run_sync(ConversationAgent.make, *own)
         return self._agent
 
 
 async def rename(conversation: Conversation, title: str) -> None:
     """Give the session of a conversation a title, here and for others who look for runs."""
-    await shielded(partial(to_thread.run_sync, partial(conversation.session.entitle, title)))
+    await shielded(partial(anyio.to_thread.run_sync, partial(conversation.session.entitle, title)))
     await conversation.channel.about(conversation.setup.opening.workdir, title)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct, field
-from msgspec.structs import replace
+from msgspec import UNSET, Struct, field, structs
 
 from subagents.agent.budget import Limits
 from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
@@ -118,7 +117,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
             session_id=session_id,
             result=acted.text,
             detail=acted.detail,
-            agents=[(None, replace(agent, agent_id=agent.agent_id or session_id)) for agent in self.agents],
+            agents=[(None, structs.replace(agent, agent_id=agent.agent_id or session_id)) for agent in self.agents],
             usage=self.usage,
             cost_usd=self.cost_usd,
             duration_s=self.duration_s,

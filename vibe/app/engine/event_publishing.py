@@ -12,8 +12,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from anyio import to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc import events as e
 from ipc.bus import EventBus, event_bus
@@ -162,7 +161,7 @@ class Publishing(Struct, frozen=True, kw_only=True):
         kept = self.bus.entry.info.kept
         info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
         await to_thread.run_sync(self.bus.announce, info)
-        return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
+        return structs.replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import anyio
-from anyio import CancelScope, move_on_after
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -111,7 +110,7 @@ class _Pending(Struct, Generic[A], eq=False):
     """A request, and its answer once there is one. ``scope`` is cancelled then."""
 
     request: Request
-    scope: CancelScope = field(default_factory=CancelScope)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     answer: A | None = None
 
 
@@ -229,7 +228,7 @@ class RequestBoard(Struct, eq=False):
 
     async def _wait_until_asked(self) -> None:
         """Wait until every announced request can be listed and answered."""
-        with move_on_after(ANNOUNCED_SECONDS):
+        with anyio.move_on_after(ANNOUNCED_SECONDS):
             while self._announced.keys() - self._asked.keys() - self._answered.keys():
                 await self._changed.wait()
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, structs
-from msgspec.structs import replace
 
 from planner.state.state import RemovedStep, StepState
 from subagents.step_result import AgentUsage
@@ -90,7 +89,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         Only an interruption gets the signal's exit code, never a finished run.
         """
         is_interrupted = self.outcome is Outcome.INTERRUPTED and self.exit_code == EXIT_CODES[self.outcome]
-        return self if exit_code is None or not is_interrupted else replace(self, exit_code=exit_code)
+        return self if exit_code is None or not is_interrupted else structs.replace(self, exit_code=exit_code)
 
     def as_document(self) -> dict[str, Any]:
         """Return the JSON document of the command line contract."""

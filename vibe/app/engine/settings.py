@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 from pydantic import BaseModel
 
 from vibe.app.engine.host import Host
@@ -54,7 +53,7 @@ class Settings:
         Raises:
             ConfigError: If they are wrong.
         """
-        return load_config(replace(self._request, drafts=drafts or {}))
+        return load_config(structs.replace(self._request, drafts=drafts or {}))
 
     def path(self, *, project: bool) -> Path:
         """Return the path of the user's settings file, or the project's. It need not exist."""

@@ -11,8 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from anyio import to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
@@ -233,7 +232,7 @@ class FirstUse:
         config = config.model_copy(update={"providers": (provider, *others)})
         used = environ.get(selection.choice.variable, "").strip()
         trial = await ask_once(config, environ, _model_of(selection, config), masked_key(used) if used else "")
-        return replace(trial, sentence=hidden(trial.sentence, used))
+        return structs.replace(trial, sentence=hidden(trial.sentence, used))
 
     def keep_theme(self, name: str) -> None:
         """Write the screen's colour theme to the settings.

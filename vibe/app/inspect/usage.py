@@ -8,8 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, structs
 
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
@@ -66,7 +65,7 @@ def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
     """
     notes: list[str] = []
     records = [*_of_sessions(home, since, notes), *_of_plans(home, since, notes)]
-    records += (SpentRecord(plan=None, **asdict(call)) for call in earlier_planning(home) if call.at >= since)
+    records += (SpentRecord(plan=None, **structs.asdict(call)) for call in earlier_planning(home) if call.at >= since)
     groups: dict[str | None, list[Spending]] = {}
     for record in records:
         groups.setdefault(record.key(by), []).append(record.spent)

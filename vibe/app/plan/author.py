@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
@@ -162,6 +161,6 @@ def _context(
         sink=channel.sink,
         account=Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price)),
         environ=engine.environ,
-        guidance=replace(engine.guidance, session_id=channel.session_id),
+        guidance=structs.replace(engine.guidance, session_id=channel.session_id),
         user_input=user_input,
     )

@@ -23,9 +23,8 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import msgspec
 from anyio import from_thread
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, json
 
 from ipc.codec import encode_event
 from ipc.events import ApprovalRequestEvent, Event, ToolServerEvent
@@ -91,7 +90,7 @@ async def _serve(link: StepLink, control: int | None = None) -> None:
     prepare = await link.receive()
     if not isinstance(prepare, protocol.Prepare):
         return
-    document = msgspec.json.decode(bytes(prepare.document), type=StepDocument, dec_hook=lambda kind, text: kind(text))
+    document = json.decode(bytes(prepare.document), type=StepDocument, dec_hook=lambda kind, text: kind(text))
     engine = await anyio.to_thread.run_sync(_engine, link, document)
     make = partial(_make_attempt, document=document, engine=engine)
     if control is None:

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
@@ -253,7 +252,7 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
     if not dry_run:
         with lock_plan(path / LOCK_FILE, cleaned.plan_id), writing(path):
             shutil.rmtree(path)
-    return replace(cleaned, record=path)
+    return structs.replace(cleaned, record=path)
 
 
 def give_up(host: Host, folder: PlanFolder) -> None:
@@ -299,7 +298,7 @@ def _clean_orphans(
 ) -> list[Cleaned]:
     going = orphans.empty
     if named:
-        going = replace(going, branches=(*going.branches, *orphans.unmerged))
+        going = structs.replace(going, branches=(*going.branches, *orphans.unmerged))
     if going and not dry_run:
         remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]

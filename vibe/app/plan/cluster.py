@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import anyio
-from anyio import to_thread
+from anyio import create_task_group, to_thread
 
 from ipc.events import WarningEvent
 from subagents.cluster.client import ClusterClient
@@ -63,7 +62,7 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
             raise EnvironmentFailure(
                 f"the cluster {address} can't be used: {str(error) or 'it does not answer'}"
             ) from error
-        workers = await stack.enter_async_context(anyio.create_task_group())
+        workers = await stack.enter_async_context(create_task_group())
         stack.callback(workers.cancel_scope.cancel)
         if node is not None:
             workers.start_soon(_keep, node, client)

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-from anyio import to_thread
-from msgspec import Struct, field
-from msgspec.structs import replace
+from anyio import current_time, fail_after, move_on_after, sleep, to_thread
+from msgspec import Struct, field, structs
 
 from ipc.commands import Act, Cancel, Decide, Reply, Revise, RunCommand, Steer, StepAction, tag_of
 from ipc.control import send_command
@@ -77,7 +75,7 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
     if isinstance(command, Cancel) and not done.running:
         with suppress(EnvironmentFailure, OSError):
             left = await to_thread.run_sync(lambda: what_is_left(host, find_plan(host.home, done.plan_id)))
-            return replace(done, message=f"{done.message}; {left}") if left else done
+            return structs.replace(done, message=f"{done.message}; {left}") if left else done
     return done
 
 
@@ -135,7 +133,7 @@ async def revise(
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
     done = await _carry_out(host, reference, Revise(operations=plain, reason=reason), in_folder)
-    return replace(done, message=message, data=data)
+    return structs.replace(done, message=message, data=data)
 
 
 async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:
@@ -144,7 +142,7 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
     A process that holds the plan and can't be asked is just starting or ending; it is waited for, for some seconds.
     """
     folder = await to_thread.run_sync(find_plan, host.home, reference)
-    deadline = anyio.current_time() + SETTLING_SECONDS
+    deadline = current_time() + SETTLING_SECONDS
 
     def held() -> Done:
         with PlanStore.open(host.home, folder.plan_id) as store:
@@ -159,9 +157,9 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
         try:
             return await to_thread.run_sync(held)
         except PlanLockedError:
-            if anyio.current_time() > deadline:
+            if current_time() > deadline:
                 raise
-        await anyio.sleep(_POLL_SECONDS)
+        await sleep(_POLL_SECONDS)
 
 
 def _check_start(before: Plan, after: Plan, store: PlanStore, host: Host, *, trust: bool) -> None:
@@ -197,7 +195,7 @@ def _running_entry(host: Host, plan_id: str) -> Entry | None:
 async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | None:
     """Return the run's answer; None if it ended before the command arrived, so that nothing was done."""
     try:
-        with anyio.fail_after(ANSWER_SECONDS):
+        with fail_after(ANSWER_SECONDS):
             reply = await send_command(entry, command)
     except TimeoutError:
         raise EnvironmentFailure(
@@ -224,8 +222,8 @@ async def _after_cancel(folder: PlanFolder, entry: Entry) -> Done:
 
 async def _has_ended(entry: Entry, seconds: float) -> bool:
     """Return whether the run ended within a number of seconds."""
-    with anyio.move_on_after(seconds):
+    with move_on_after(seconds):
         while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
-            await anyio.sleep(_POLL_SECONDS)
+            await sleep(_POLL_SECONDS)
         return True
     return False

@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable
 from functools import cache, partial
 
-import msgspec
 from anyio import to_thread
-from msgspec import Struct, field, structs
+from msgspec import Struct, convert, field, structs
 
 from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent
 from planner.author.planner_agent import Draft, FoundChange, PlannerAgent, PlanningLimits
@@ -187,7 +186,7 @@ class PlanDraft(Struct, kw_only=True):
 
     def _proposed_event(self, version: DraftVersion) -> PlanProposedEvent:
         plan, found = version.loaded.plan.resolved(), version.estimate
-        bounds = msgspec.convert(found, PlanBounds, from_attributes=True)
+        bounds = convert(found, PlanBounds, from_attributes=True)
         return PlanProposedEvent(
             goal=self.goal,
             document=json.loads(version.loaded.plan.escaped().model_dump_json(exclude_unset=True)),

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from msgspec import Struct, field, to_builtins
-from msgspec.structs import replace
+from msgspec import Struct, field, structs, to_builtins
 
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, with_inputs
@@ -180,7 +179,7 @@ class _Needs(Struct):
         model = ", then ".join(name for name, _ in rungs)
         no_model = "; ".join(filter(None, (problem for _, problem in rungs)))
         tools, no_tools = self._step_tools(step)
-        return replace(
+        return structs.replace(
             needs,
             model=model,
             agent=step.agent or "",

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
@@ -77,4 +76,4 @@ def render(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> 
         case ReportFormat.JUNIT:
             return report_junit(read.report, masked)
         case ReportFormat.JSON:
-            return msgspec.json.format(msgspec.json.encode(read.report), indent=2).decode() + "\n"
+            return json.format(json.encode(read.report), indent=2).decode() + "\n"

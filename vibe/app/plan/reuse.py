@@ -12,8 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import msgspec
-from msgspec import Raw, Struct, field, structs
+from msgspec import Raw, Struct, field, json, structs
 
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import InputsInvalidError, listed
@@ -282,7 +281,7 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
         taken = structs.replace(own[decision_id], ts=at, plan_id=plan_id, selections=chosen, by=REUSED_BY)
         store.append(taken)
     for step_id, result in start.selection.taken.items():
-        raw = Raw(msgspec.json.encode(result))
+        raw = Raw(json.encode(result))
         store.append(PlanReusedEvent(ts=at, plan_id=plan_id, step_id=step_id, from_plan=from_plan, result=raw))
         store.write_result(step_id, result)
     titles = {step.id: step.title for step in plan.steps}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import ReviewComment
 from planner.plan.diagnostics import listed
@@ -107,7 +106,7 @@ class PlanReview:
         """
         comment = comment_on(change, lines, text)
         now = (self._current_bytes(change) or b"").decode(errors="replace").replace("\r\n", "\n")
-        return replace(comment, stale=comment.code not in now and self.standing(change) is not Standing.OPEN)
+        return structs.replace(comment, stale=comment.code not in now and self.standing(change) is not Standing.OPEN)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
         """Yield what steps in the shared workspace changed, earliest first."""
@@ -126,7 +125,7 @@ class PlanReview:
                     attempt = self._attempt_at(step, point.at)
                     unsure = self._changes_by_step.unsure(path, [one for one in busy if one.workspace == "shared"])
                     change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after)
-                    found.append(replace(change, busy=unsure))
+                    found.append(structs.replace(change, busy=unsure))
         return iter(found)
 
     def _attempt_at(self, step: Step, at: float) -> int:
@@ -163,8 +162,8 @@ class PlanReview:
             diff = FileDiff(NOT_TEXT)
             if (before is not None or one.before is None) and (after is not None or one.after is None):
                 diff = file_diff(one.name, before, after, whole=True)
-            whole = replace(one, texts=(before, after), diff=diff)
-            yield replace(whole, standing=self.standing(whole))
+            whole = structs.replace(one, texts=(before, after), diff=diff)
+            yield structs.replace(whole, standing=self.standing(whole))
 
     def standing(self, change: ChangedFile) -> Standing:
         """Return the present state of a changed file."""
@@ -224,7 +223,7 @@ def _merged(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
         earlier = latest.get(key)
         if earlier is not None and _is_same(earlier.after, one.before):
             busy = tuple(dict.fromkeys((*earlier.busy, *one.busy)))
-            latest[key] = replace(one, before=earlier.before, busy=busy)
+            latest[key] = structs.replace(one, before=earlier.before, busy=busy)
             continue
         if earlier is not None:
             apart.append(latest.pop(key))

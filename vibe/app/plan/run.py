@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import WarningEvent
 from planner.plan.loader import LoadedPlan
@@ -122,7 +121,7 @@ class PlanSession:
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
                 engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
-                run = replace(run, engine=engine)
+                run = structs.replace(run, engine=engine)
                 held = HeldRun(
                     prepared=run,
                     host=host,
@@ -141,7 +140,7 @@ class PlanSession:
                 record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, account)
                 return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
             # The account also counts cancelled attempts, which have no result of their own.
-            outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
+            outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
             is_paused = outcome.status is PlanStatus.PAUSED
             waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_paused else ()
@@ -216,7 +215,7 @@ def broken_off_record(
     """
     acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
     ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd)
-    return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
+    return structs.replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
 
 
 def _closing_text(outcome: RunResult) -> str:

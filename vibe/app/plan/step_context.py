@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from subagents.agent.budget import Limits
 from subagents.agent.run_context import AgentContext, RunContext
@@ -42,7 +41,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
         default_model=place.model,
         tools=engine.tools,
         agents=engine.agents,
-        guidance=Guidance() if place.sample else replace(engine.guidance, session_id=place.session_id),
+        guidance=Guidance() if place.sample else structs.replace(engine.guidance, session_id=place.session_id),
         workspace=engine.workspace(place.workspace),
         approvals=services.approvals,
         user_input=services.user_input,

@@ -6,9 +6,8 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import msgspec
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, json
 
 from planner.plan.model import Plan
 from planner.store.folder import PROGRAM, ApprovalSetting, PlanRunOptions, ProgramPart
@@ -174,7 +173,7 @@ def capabilities_of(services: RunServices) -> tuple[str, ...]:
 
 def step_document(steps: PlanSteps, request: EngineRequest) -> bytes:
     """Return the document for processes of steps, which build their engine by ``request``."""
-    return msgspec.json.encode(
+    return json.encode(
         StepDocument(
             home=steps.host.home,
             steps=steps.store.folder.step_folder("-").parent,

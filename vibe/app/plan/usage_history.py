@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Event, PlanExpectation, UsageEvent
@@ -91,7 +90,7 @@ class PlanningLog(Struct, frozen=True):
             usage = Usage(event.prompt_tokens, event.completion_tokens, event.cached_tokens, calls=1)
             took = PlanningSpent(event.ts, self.model, self.project, Spending(usage, event.cost_usd))
             with suppress(OSError):
-                append_rotating(VibePaths(self.home).planning_log, msgspec.json.encode(took) + b"\n", MOST_PLANNING)
+                append_rotating(VibePaths(self.home).planning_log, json.encode(took) + b"\n", MOST_PLANNING)
 
 
 def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
@@ -99,7 +98,7 @@ def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
     log = VibePaths(home).planning_log
     for line in [line for path in (log.with_name(f"{log.name}.1"), log) for line in text_of(path).splitlines()]:
         with suppress(*INVALID_JSON):
-            yield msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=PlanningSpent)
+            yield json.decode(line.encode("utf-8", "surrogateescape"), type=PlanningSpent)
 
 
 def spending_by_attempt(state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:

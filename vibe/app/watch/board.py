@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -60,9 +59,9 @@ class Board:
 
     async def keep(self) -> None:
         """Look for runs and follow those that are alive, until cancelled."""
-        async with create_task_group() as self._tasks:
+        async with anyio.create_task_group() as self._tasks:
             while True:
-                runs = await to_thread.run_sync(self._runs.look)
+                runs = await anyio.to_thread.run_sync(self._runs.look)
                 if runs != self.runs:
                     self.know(runs)
                 if not self.ready.is_set():

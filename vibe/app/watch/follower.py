@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio import create_task_group, lowlevel, to_thread
 
 from ipc.errors import IpcError
 from ipc.events import Event
@@ -55,7 +54,7 @@ class Follower:
 
         Sources that another call already follows are left to that call.
         """
-        async with create_task_group() as tasks, self._catching_up:
+        async with anyio.create_task_group() as tasks, self._catching_up:
             if not self.ready.is_set():
                 await self._take_recorded_facts()
             for entry in self.run.entries:
@@ -96,7 +95,7 @@ class Follower:
             return
         folder = PlanFolder(plans_folder(self._home) / plan.plan_id)
         try:
-            content = await to_thread.run_sync(folder.journal)
+            content = await anyio.to_thread.run_sync(folder.journal)
         except BrokenPlanError as error:
             self.problem = str(error)
             return
@@ -105,7 +104,7 @@ class Follower:
         for number, fact in enumerate(gone, start=1):
             self._take(fact)
             if number % EVENTS_AT_ONCE == 0:
-                await lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
         self._changed.update(*(lose(self.view, source) for source in {fact.source for fact in gone}))
 
     async def _follow_source(self, entry: Entry, caught_up: anyio.Event) -> None:
@@ -133,7 +132,7 @@ async def _pass_events(records: Subscription, take: Callable[[Event], None], las
         if record.event is not None:  # None if a later version of vibe wrote it
             take(record.event)
         if record.seq % EVENTS_AT_ONCE == 0:
-            await lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
         if 0 < last <= record.seq:
             return
 

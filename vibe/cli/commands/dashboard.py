@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import anyio
-from anyio import create_task_group
 
 from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -72,7 +71,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
 
 async def _once(env: CliEnvironment) -> Tables:
     board = _board(env)
-    async with create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks:
         tasks.start_soon(board.keep)
         await board.ready.wait()
         tasks.cancel_scope.cancel()
@@ -95,7 +94,7 @@ async def _follow(args: Arguments, env: CliEnvironment) -> int:
     forgive(env.stdout)
     words = _json_line if args.output == "json" else _text_line
     before: Tables = {"runs": {}, "requests": {}}
-    async with cancelled_by_signals(env) as signals, create_task_group() as tasks:
+    async with cancelled_by_signals(env) as signals, anyio.create_task_group() as tasks:
         tasks.start_soon(board.keep)
         await board.ready.wait()
         while not has_failed(env.stdout):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 import msgspec
-from anyio import to_thread
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
 from ipc.errors import IpcError, JournalError, UnknownSourceError
@@ -192,7 +191,7 @@ def answer(args: Arguments, env: CliEnvironment) -> None:
 
 async def _list_or_answer(args: Arguments, env: CliEnvironment) -> None:
     registry = Registry(env.home, env.runtime_dir)
-    entry = await to_thread.run_sync(registry.running_as, args.source)
+    entry = await anyio.to_thread.run_sync(registry.running_as, args.source)
     requests: list[dict[str, Any]] = (await _asked(entry, Requests())).data["requests"]
     if args.request is None:
         env.answer(args, {"source": entry.source, "requests": requests}, _table(entry, requests))

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import anyio
 import msgspec
-from anyio import to_thread
 
 from ipc.commands import MAX_REQUEST_BYTES, Cancel, GivePrompt, Reply, encode_reply
 from ipc.control import CommandDesk, refusal
@@ -118,7 +117,7 @@ class InputLines:
         try:
             descriptor = stdin.fileno()
         except (OSError, ValueError):  # a replacement without a descriptor
-            return await to_thread.run_sync(stdin.buffer.read, CHUNK_BYTES)
+            return await anyio.to_thread.run_sync(stdin.buffer.read, CHUNK_BYTES)
         try:
             return await read_ready(descriptor)
         except OSError as error:
@@ -203,7 +202,7 @@ class PromptLines(InputLines):
         self, conversation: Conversation, command: GivePrompt, limits: PromptLimits, prompt_id: str
     ) -> RunRecord:
         try:
-            images, hand_in = await to_thread.run_sync(self._attachments, command)
+            images, hand_in = await anyio.to_thread.run_sync(self._attachments, command)
             if self._is_stopped:
                 return _unsent(conversation, *STOPPED)
             result = await conversation.send(
@@ -213,14 +212,14 @@ class PromptLines(InputLines):
             reason = "usage" if isinstance(error, UsageError) else "environment"
             return _unsent(conversation, Outcome.FAILED, reason, str(error))
         warnings = conversation.setup.engine.warnings
-        return await to_thread.run_sync(result.record, conversation.session_id, conversation.channel, warnings)
+        return await anyio.to_thread.run_sync(result.record, conversation.session_id, conversation.channel, warnings)
 
     async def _take(self, conversation: Conversation, command: GivePrompt) -> Reply:
         if command.session_id not in {"", conversation.session_id}:
             return wrong_conversation(command.session_id)
         prompt_id = uuid4().hex
         try:
-            await to_thread.run_sync(self._attachments, command)
+            await anyio.to_thread.run_sync(self._attachments, command)
             self._into.send_nowait((prompt_id, command))
         except UsageError as error:
             return refusal("refused", str(error))

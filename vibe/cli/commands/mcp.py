@@ -13,9 +13,7 @@ from itertools import chain, count
 from typing import Any, cast
 
 import anyio
-from anyio import to_thread
-from msgspec import Struct, field, to_builtins
-from msgspec.structs import replace
+from msgspec import Struct, field, structs, to_builtins
 
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
@@ -170,7 +168,7 @@ async def _connected(engine: Engine, host: Host) -> list[ServerState]:
     async with servers.running():
         await servers.wait_ready(strict=False)
         states, origins = servers.states(), engine.loaded.origins
-    return [replace(state, origin=origins.get(f"mcp_servers[{state.name}].name", "")) for state in states]
+    return [structs.replace(state, origin=origins.get(f"mcp_servers[{state.name}].name", "")) for state in states]
 
 
 def run_add(args: Arguments, env: CliEnvironment) -> None:
@@ -272,7 +270,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
         # Without a screen, a text browser would open in the terminal we write to.
         has_screen = sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)
         if has_screen and not args.no_browser:
-            await to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
 
     def notice(sentence: str) -> None:
         env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")
@@ -292,14 +290,14 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
 
 async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInSetup) -> str:
     """Sign the user in and return where the tokens are kept; an earlier sign-in stays until this succeeds."""
-    store, (loaded, config) = _store(env), await to_thread.run_sync(_server, args, env)
+    store, (loaded, config) = _store(env), await anyio.to_thread.run_sync(_server, args, env)
     endpoint = endpoint_of(config, loaded.environ, args.workdir)
     if endpoint.has_key:
         raise UsageError(f"MCP server {args.name!r} has its own key: remove api_key_env or its Authorization header")
-    await to_thread.run_sync(store.find, endpoint.url)  # reports a damaged file before the sign-in, not after it
+    await anyio.to_thread.run_sync(store.find, endpoint.url)  # reports a damaged file before the sign-in, not after it
     sign_in = await run_sign_in(args.name, endpoint, way)
-    problem = await to_thread.run_sync(keyring_problem)
-    await to_thread.run_sync(partial(store.put, endpoint.url, sign_in, in_keyring=problem is None))
+    problem = await anyio.to_thread.run_sync(keyring_problem)
+    await anyio.to_thread.run_sync(partial(store.put, endpoint.url, sign_in, in_keyring=problem is None))
     return f"in {store.path}, for you alone to read ({problem})" if problem else "in the keyring"
 
 

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
-from anyio import to_thread
 from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, PlannedCommand
@@ -86,7 +85,7 @@ class TerminalPerson(Struct, eq=False):
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
-            step_id = await to_thread.run_sync(self._asking_step, request.request_id)
+            step_id = await anyio.to_thread.run_sync(self._asking_step, request.request_id)
             async with self._desk.conversation(texts.question_text(request, step_id)) as conversation:
                 return await _yes_or_no(conversation, request)
         except OSError:
@@ -94,7 +93,7 @@ class TerminalPerson(Struct, eq=False):
 
     async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """Return an answer to each question, or None once one is declined; cancelling withdraws them."""
-        step_id = await to_thread.run_sync(self._asking_step, request_id)
+        step_id = await anyio.to_thread.run_sync(self._asking_step, request_id)
         whose = f"  for step {texts.visible(step_id)}" if step_id else ""
         count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
         with suppress(OSError):

@@ -8,7 +8,6 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio import CancelScope, to_thread
 
 from ipc.events import OWN_ANSWERS, AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
 from vibe.cli.environment import CliEnvironment
@@ -40,7 +39,7 @@ class TerminalDialogue:
         Raises:
             OSError: the terminal is gone.
         """
-        await to_thread.run_sync(self._say, text)
+        await anyio.to_thread.run_sync(self._say, text)
 
     async def change_line(self, number: int, text: str) -> None:
         """Replace the text of a line above without disturbing what is being typed.
@@ -51,7 +50,7 @@ class TerminalDialogue:
         Raises:
             OSError: the terminal is gone.
         """
-        await to_thread.run_sync(self._change_line, number, text)
+        await anyio.to_thread.run_sync(self._change_line, number, text)
 
     async def answer(self, prompt: str) -> str | None:
         """Return the line typed after a prompt; None if the input was closed, ``ESCAPE`` for the Esc key.
@@ -101,13 +100,13 @@ class PromptQueue:
         async with self._queue:
             held = ExitStack()
             try:
-                await to_thread.run_sync(self._begin, held, text)
+                await anyio.to_thread.run_sync(self._begin, held, text)
                 keyboard = held.enter_context(Keyboard(self._env.stdin.fileno(), escape=escape))
                 keyboard.forget()
                 yield TerminalDialogue(self._env, keyboard)
             finally:
-                with CancelScope(shield=True):
-                    await to_thread.run_sync(held.close)
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(held.close)
 
     def publish(self, event: Event) -> None:
         """Print that the run is pausing if a question is open, because the picture is hidden then.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import anyio
-from anyio import to_thread
 from msgspec.structs import replace
 
 from vibe.app.first_use.flow import (
@@ -104,7 +103,7 @@ class SetupTalk:
             selection = changed
         if selection.key and self._store is None:
             selection = replace(selection, store=await self._place(dialogue))
-        for sentence in await to_thread.run_sync(self._flow.keep, selection):
+        for sentence in await anyio.to_thread.run_sync(self._flow.keep, selection):
             await _tell(dialogue, sentence)
         await dialogue.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
 
@@ -115,7 +114,7 @@ class SetupTalk:
 
     async def _place(self, dialogue: Dialogue) -> KeyStore:
         """Return where to keep the key; without a working keyring there is nothing to ask."""
-        if await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
+        if await anyio.to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
             return KeyStore.FILE
         items = [MenuItem(label=KEYRING), MenuItem(label=self._flow.env_file)]
         return (KeyStore.KEYRING, KeyStore.FILE)[
@@ -143,7 +142,7 @@ class SetupTalk:
         """Return the selection with a model, and with a new key if the provider refused the old one."""
         while True:
             await dialogue.say(f"\n  asking {selection.choice.name} for its models ...\n")
-            menu = await to_thread.run_sync(
+            menu = await anyio.to_thread.run_sync(
                 partial(self._flow.models, selection.choice, selection.key), abandon_on_cancel=True
             )
             if menu.problem:

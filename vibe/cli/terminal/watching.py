@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio import CancelScope, create_task_group, to_thread
 
 from ipc.errors import IpcError
 from planner.plan.status import paused_text
@@ -158,7 +157,7 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
         IpcError: as ``watch``.
     """
     problem: IpcError | None = None
-    async with cancelled_by_signals(env) as signals, create_task_group() as tasks:
+    async with cancelled_by_signals(env) as signals, anyio.create_task_group() as tasks:
         tasks.start_soon(_heed_keys, env, tree, watcher, tasks.cancel_scope)
         try:
             await _hand_on(subscription, tree)
@@ -177,12 +176,12 @@ async def _hand_on(subscription: Subscription, tree: LiveTree) -> None:
                 tree.publish(record.event)
 
 
-async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: CancelScope) -> None:
+async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: anyio.CancelScope) -> None:
     """Pass each key to the watcher until the person leaves; without a keyboard there are no keys."""
     with suppress(OSError), Keys(env.stdin.fileno()) as keys:
         while True:
             key = await keys.key()
-            if key is None or not await to_thread.run_sync(partial(_press, tree, watcher, key)):
+            if key is None or not await anyio.to_thread.run_sync(partial(_press, tree, watcher, key)):
                 scope.cancel()
                 return
 

@@ -19,8 +19,7 @@ from subprocess import STDOUT
 from typing import Any, ClassVar, TypeAlias, cast
 
 import anyio
-from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec import Struct, structs
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -84,7 +83,7 @@ def read_settings(home: Path) -> UiSettings:
     earlier = {key: moved(name, document[name]) for name, ((_, key), _) in MOVED.items() if name in document}
     given = {**earlier, **(cast("dict[str, Any]", table) if isinstance(table, dict) else {})}
     defaults = UiSettings()
-    known = {one.name for one in fields(UiSettings)} - {"problem"}
+    known = {one.name for one in structs.fields(UiSettings)} - {"problem"}
     good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(defaults, name))}
     bad = [name for name in given if name in known and name not in good]
     return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
@@ -96,7 +95,7 @@ def settings_of(env: CliEnvironment) -> UiSettings:
     given: Mapping[str, Any] = env.given.values if env.given else {}
     ours = ((name, given.get(f"ui.{name}")) for name in UiSettings.__struct_fields__)
     good = {name: value for name, value in ours if _fits(value, getattr(defaults, name))}
-    return replace(read_settings(env.home), **good)
+    return structs.replace(read_settings(env.home), **good)
 
 
 def _fits(value: object, default: object) -> bool:

@@ -7,8 +7,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ipc.events import Event
 from vibe.view.agent_view import Key
@@ -73,7 +72,7 @@ class UIStateStore:
 
     def change(self, **fields: Any) -> None:
         """Change the screen's own state."""
-        self.screen = replace(self.screen, **fields)
+        self.screen = structs.replace(self.screen, **fields)
         self._note((SCREEN,))
 
     def flush(self) -> None:

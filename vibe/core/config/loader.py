@@ -11,8 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec import Struct, field, structs
 from pydantic_core import to_jsonable_python
 
 from vibe.core.config.dotenv import EnvFile, read_env_file
@@ -187,7 +186,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     writable = (Path(absolute(place, request.workdir, user_home)) for place in config.sandbox.writable)
     guarding = (request.workdir, *writable)
     return LoadedConfig(
-        **asdict(replace(request, environ=MappingProxyType(guarded(environ, guarding)))),
+        **structs.asdict(structs.replace(request, environ=MappingProxyType(guarded(environ, guarding)))),
         config=config,
         origins=MappingProxyType(_origins(merged)),
         warnings=(
@@ -347,7 +346,7 @@ def with_keyring(loaded: LoadedConfig) -> LoadedConfig:
             warnings.append(f"{name} is missing: it is no longer in {KEYRING}; store it again with `vibe setup`")
         else:
             found[name] = key
-    return replace(
+    return structs.replace(
         loaded,
         environ=MappingProxyType({**loaded.environ, **found}),
         from_keyring=frozenset(found),

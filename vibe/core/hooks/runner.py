@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Protocol, cast
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field, structs
 from pydantic import Field, ValidationError
 
 from ipc.events import WarningEvent
@@ -369,7 +368,7 @@ class HookRunner(Struct, eq=False):
                 why = f": {verdict.reason}" if verdict.reason else ""
                 return HookAnswer(call=call, objection=f"denied by hook {hook.name!r}{why}")
             if verdict.arguments is not None and verdict.arguments != call.arguments:
-                call = replace(call, arguments=verdict.arguments)
+                call = structs.replace(call, arguments=verdict.arguments)
                 changed.append(repr(hook.name))
         return HookAnswer(call=call, changed=" and ".join(changed))
 

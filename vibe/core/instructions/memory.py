@@ -17,9 +17,8 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, json
 
 from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
@@ -153,7 +152,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
     def _read(self, scope: MemoryScope) -> _File:
         path = self._path(scope)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=_File)
+            return json.decode(path.read_bytes(), type=_File)
         except FileNotFoundError:
             return _File()
         except OSError as error:
@@ -164,7 +163,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
     def _write(self, scope: MemoryScope, entries: tuple[MemoryEntry, ...]) -> None:
         path = self._path(scope)
         workspace = str(self.project) if scope is MemoryScope.PROJECT else ""
-        data = msgspec.json.format(msgspec.json.encode(_File(workspace=workspace, entries=entries)))
+        data = json.format(json.encode(_File(workspace=workspace, entries=entries)))
         replace_file(path, data + b"\n", sync=False)
 
     @contextmanager

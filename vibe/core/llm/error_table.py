@@ -10,8 +10,7 @@ from html import unescape
 from typing import Final, cast
 from urllib.parse import urlsplit
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json
 
 from ipc.errors import INVALID_JSON
 from vibe.core.config.models import ProviderConfig
@@ -233,7 +232,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
     def from_chunk(self, error: object) -> ModelError:
         """Return the error that a provider reports inside a stream that began well."""
         fields = table_of(error)
-        raw = msgspec.json.encode(error).decode()
+        raw = json.encode(error).decode()
         places = ("code", "status", "http_status_code", "http_code", "status_code", "statusCode")
         told = [whole_number(fields.get(place)) or 0 for place in places]
         status = next((number for number in told if 400 <= number < 600), 0)
@@ -314,7 +313,7 @@ def error_words(body: str) -> str:
     If a router adds the message of the provider behind it, that is appended.
     """
     try:
-        node: object = msgspec.json.decode(body)
+        node: object = json.decode(body)
     except INVALID_JSON:
         return _page_words(body)
     upstream = ""

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 import anyio
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, field, structs
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
 from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, Notice, RetryNotice
@@ -83,7 +82,7 @@ class _AttemptObserver:
         if self._answered is not None:
             self._answered()
             self._answered = None
-        self._inner.delta(replace(delta, attempt=self._attempt) if self._attempt > 1 else delta)
+        self._inner.delta(structs.replace(delta, attempt=self._attempt) if self._attempt > 1 else delta)
 
     def notice(self, notice: Notice, /) -> None:
         self._inner.notice(notice)

@@ -20,8 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, json, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
@@ -54,8 +53,8 @@ class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
 Record: TypeAlias = Message | Checkpoint
 """A line of ``messages.jsonl``."""
 
-_decoder = msgspec.json.Decoder(Record)
-_encoder = msgspec.json.Encoder()
+_decoder = json.Decoder(Record)
+_encoder = json.Encoder()
 
 
 class TranscriptError(EnvironmentFailure):
@@ -211,7 +210,7 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
 
 def _is_json(line: bytes) -> bool:
     try:
-        msgspec.json.decode(line)
+        json.decode(line)
     except INVALID_JSON:
         return False
     return True
@@ -225,7 +224,7 @@ def _record(line: bytes) -> Record:
     """
     try:
         return _decoder.decode(line)
-    except msgspec.ValidationError:
+    except ValidationError:
         message = our_message(line)
         if message is None:
             raise
@@ -235,7 +234,7 @@ def _record(line: bytes) -> Record:
 def our_message(line: bytes) -> Message | None:
     """Return the message in a line of Mistral Vibe's ``messages.jsonl``, or None if the line is not one."""
     try:
-        document = msgspec.json.decode(line, type=dict[str, Any])
+        document = json.decode(line, type=dict[str, Any])
     except INVALID_JSON:
         return None
     if "injected" not in document and "message_id" not in document:
@@ -367,8 +366,8 @@ def read_meta(folder: Path) -> SessionMeta:
     """
     path = folder / META_FILE
     try:
-        document = msgspec.json.decode(regular_bytes(path), type=dict[str, Any])
-        return msgspec.convert(_migrated(folder, document), SessionMeta)
+        document = json.decode(regular_bytes(path), type=dict[str, Any])
+        return convert(_migrated(folder, document), SessionMeta)
     except OSError as error:
         kind = DamagedMetaError if isinstance(error, FileNotFoundError) else BrokenSessionError
         raise kind(folder, f"{META_FILE} can't be read ({error.strerror})") from error
@@ -381,7 +380,7 @@ def salvaged(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in _TEXT.findall(text_of(folder / META_FILE)):
         with suppress(*INVALID_JSON):
-            found[name] = msgspec.json.decode(text.encode(), type=str)
+            found[name] = json.decode(text.encode(), type=str)
     return found
 
 
@@ -391,7 +390,7 @@ def write_meta(folder: Path, meta: SessionMeta) -> None:
     Raises:
         OSError: writing failed; the old file is intact.
     """
-    replace_file(folder / META_FILE, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n", sync=False)
+    replace_file(folder / META_FILE, json.format(json.encode(meta), indent=2) + b"\n", sync=False)
 
 
 def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
@@ -569,7 +568,7 @@ def _reconstructed(folder: SessionFolder, error: DamagedMetaError) -> SessionMet
     title = shortened(" ".join(transcript.prompts[0].content.split()), TITLE_LENGTH)
     known = {"workspace": "", "title": title, **salvaged(folder.path)}
     meta = {"version": VERSION, "session_id": folder.path.name, "started": _updated(folder.path), **known}
-    found = msgspec.convert(meta, SessionMeta)
+    found = convert(meta, SessionMeta)
     return structs.replace(found, usage=transcript.usage, cost_usd=transcript.cost_usd)
 
 

@@ -21,8 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field, json, msgpack, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
@@ -112,8 +111,8 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     there: dict[str, PathState] = {}
 
 
-_decode = msgspec.json.Decoder(Point).decode
-_decode_known = msgspec.msgpack.Decoder(dict[str, PathState]).decode
+_decode = json.Decoder(Point).decode
+_decode_known = msgpack.Decoder(dict[str, PathState]).decode
 
 
 class Snapshots:
@@ -366,7 +365,7 @@ class Snapshots:
         newly_listed = self._newly_listed(point.changed)
         changed = {_name_of(path): state for path, state in point.changed.items() if path not in newly_listed}
         there = {_name_of(path): state for path, state in newly_listed.items()}
-        line = msgspec.json.encode(structs.replace(point, changed=changed, there=there)) + b"\n"
+        line = json.encode(structs.replace(point, changed=changed, there=there)) + b"\n"
         path = self._folder / LOG
         try:
             with path.open("ab+") as log:
@@ -416,7 +415,7 @@ class Snapshots:
                 if other.stat().st_mtime < time.time() - KNOWN_SECONDS:
                     other.unlink(missing_ok=True)
             known = {_name_of(path): state for path, state in self._known.items()}
-            replace_file(file, msgspec.msgpack.encode(known), sync=False)
+            replace_file(file, msgpack.encode(known), sync=False)
 
 
 def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None = None) -> dict[str, PathState]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from anyio import CancelScope, to_thread
 
 from vibe.core.session.errors import WorkspaceLockedError, writing_folder
 from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_of
@@ -104,13 +103,13 @@ class WriteTurn:
             if self._users == 1 and self.after_write is not None:
                 self.after_write(self._leave)
             else:
-                with CancelScope(shield=True):
+                with anyio.CancelScope(shield=True):
                     await self._leave()
 
     async def act(self, tell: Tell, do: Callable[[], T]) -> T:
         """Call ``do`` in a thread while holding the turn; see ``held``."""
         async with self.held(tell):
-            return await to_thread.run_sync(do)
+            return await anyio.to_thread.run_sync(do)
 
     def others_have_written(self) -> bool:
         """Return whether others may have written since the last call of this; blocks."""
@@ -127,9 +126,9 @@ class WriteTurn:
         try:
             await self._wait(tell, tickets)
         finally:
-            with CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
                 for ticket in tickets:
-                    await to_thread.run_sync(ticket.release)
+                    await anyio.to_thread.run_sync(ticket.release)
 
     async def _wait(self, tell: Tell, tickets: list[FileLock]) -> None:
         """Wait for the turn, and count this call among its users.
@@ -142,19 +141,19 @@ class WriteTurn:
         while (obstacle := await self._try(has_ticket=bool(tickets), beside=waited >= BESIDE_SECONDS)) is not None:
             waited = time.monotonic() - began
             if waited >= self._patience or (waited >= TELL_SECONDS and not has_told):
-                who = await to_thread.run_sync(self._writer_at, obstacle)
+                who = await anyio.to_thread.run_sync(self._writer_at, obstacle)
                 if waited >= self._patience:
                     where = f"{who} writes in {self._folders[0]}, and still did after {waited:.0f} s"
                     raise WorkspaceLockedError(f"{where}: try again when it has ended")
                 tell(f"waiting for {who}, which writes in this folder")
                 has_told = True
             if not tickets:
-                tickets += await to_thread.run_sync(self._ticket, obstacle)
+                tickets += await anyio.to_thread.run_sync(self._ticket, obstacle)
             await anyio.sleep(POLL_SECONDS)
 
     async def _try(self, *, has_ticket: bool, beside: bool) -> Path | None:
         async with self._state_lock:
-            obstacle = await to_thread.run_sync(partial(self._obstacle, has_ticket=has_ticket, beside=beside))
+            obstacle = await anyio.to_thread.run_sync(partial(self._obstacle, has_ticket=has_ticket, beside=beside))
             self._users += obstacle is None  # no checkpoint may come before this: a cancellation would lose the count
             return obstacle
 
@@ -162,7 +161,7 @@ class WriteTurn:
         async with self._state_lock:
             self._users -= 1
             if not self._users:
-                await to_thread.run_sync(self._unlock)
+                await anyio.to_thread.run_sync(self._unlock)
 
     def _obstacle(self, *, has_ticket: bool, beside: bool) -> Path | None:
         """Lock the folders unless they are locked; return the one that others hold or wait for if that fails."""

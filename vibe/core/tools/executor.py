@@ -13,10 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import msgspec
 from anyio import Semaphore
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, convert, field, structs, to_builtins
 from pydantic import BaseModel
 
 from ipc.events import (
@@ -137,7 +135,7 @@ class ToolExecutor:
         readable = [*([] if context.output_dir is None else [context.output_dir]), *self._guidance.readable]
         workspace = context.workspace.without_reading(unreadable_globs(tools))
         workspace = workspace.granting(readable, write=False) if readable else workspace
-        self._context = replace(
+        self._context = structs.replace(
             context, workspace=workspace, skills=self._guidance.skills, memory=self._guidance.memory
         )
         self._gate = Gate(workspace, approvals, sink, context.confinement, self._preview)
@@ -324,10 +322,10 @@ class ToolExecutor:
                 raise
         diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
         display = self._masked_display(outlook.display) if is_open else None
-        return replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
+        return structs.replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
 
     def _context_of(self, item: _PendingCall, subject: CallSubject) -> base.InvokeContext:
-        return replace(
+        return structs.replace(
             self._context,
             tool_call_id=item.call.id,
             workspace=subject.granted(self._context.workspace),
@@ -341,7 +339,7 @@ class ToolExecutor:
         async with nullcontext() if turns is None else turns(self._announce_wait):
             item.started = perf_counter()  # Waiting for a person or for a turn does not count.
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
-        item.told = msgspec.convert({name: getattr(tool, name)(result) for name in _Told.__struct_fields__}, _Told)
+        item.told = convert({name: getattr(tool, name)(result) for name in _Told.__struct_fields__}, _Told)
         item.display = self._masked_display(tool.display(result))
         return item.told.format_result
 
@@ -352,9 +350,9 @@ class ToolExecutor:
         """Return a display without secrets, and with text that can be encoded."""
         if display is None:
             return None
-        plain = msgspec.to_builtins(display)
+        plain = to_builtins(display)
         shown = self._mask.inside(json.loads(encodable(json.dumps(plain, ensure_ascii=False))))
-        return display if shown == plain else msgspec.convert(shown, type(display))
+        return display if shown == plain else convert(shown, type(display))
 
     def _masked(self, item: _PendingCall, content: str) -> str:
         """Return a result without secrets.

@@ -16,10 +16,8 @@ from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
-import anyio
 from anyio import Lock, move_on_after, to_thread
 from msgspec import Struct, structs
-from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ipc.events import (
@@ -89,7 +87,7 @@ class Approvals:
         tree: ApprovalTree | None = None,
     ) -> None:
         self._mode = mode
-        self.tree = tree or ApprovalTree(approver=approver, yeses=set(remembered), keep=keep, queue=anyio.Lock())
+        self.tree = tree or ApprovalTree(approver=approver, yeses=set(remembered), keep=keep, queue=Lock())
 
     def neighbours(self) -> tuple[str, ...]:
         """Return the names of others at work in the same folder beside whom writing is not approved yet."""
@@ -234,7 +232,7 @@ def _with_hooks(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
         return own
     by_hooks = assess_by_hooks(tool, args)
     stricter = by_hooks.listed in {ToolPermission.NEVER, ToolPermission.ASK} and own.listed is not ToolPermission.NEVER
-    return replace(own, listed=by_hooks.listed, reason=by_hooks.reason or own.reason) if stricter else own
+    return structs.replace(own, listed=by_hooks.listed, reason=by_hooks.reason or own.reason) if stricter else own
 
 
 def _hard_denial(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
@@ -352,7 +350,7 @@ class Gate:
             if refusal is not None:
                 return refusal
         if decision.ruling is Ruling.ALLOW:
-            return replace(subject, read_only=decision.rule == READ_ONLY_RULE)
+            return structs.replace(subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
             return CallRefusal(by="rule", reason=decision.reason)
         return await self._ask_in_turn(subject, draft, decision)
@@ -363,7 +361,7 @@ class Gate:
         """Ask about a call that was tried in a read-only sandbox. ``lacking`` says what happened there."""
         reason = f"in a read-only sandbox {lacking}"
         decision = PermissionDecision(Ruling.ASK, "permission", reason)
-        return await self._ask_in_turn(replace(subject, read_only=False), draft, decision)
+        return await self._ask_in_turn(structs.replace(subject, read_only=False), draft, decision)
 
     async def _ask_in_turn(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision

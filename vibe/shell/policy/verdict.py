@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.shell.policy.carried_text import texts
 from vibe.shell.policy.deny_rules import inspect
@@ -418,7 +417,7 @@ def bare(command: ShellCommand) -> ShellCommand:
             places = frozenset((*place, folder) for place in places)
         else:
             break
-    return command if words is command.words else replace(command, words=words, places=places)
+    return command if words is command.words else structs.replace(command, words=words, places=places)
 
 
 def _is_measured(name: str | None) -> bool:
@@ -444,7 +443,7 @@ def with_stand_ins(command: ShellCommand) -> ShellCommand:
     ):
         return command
     stand_ins = (Word(text="1" if word.number else "x") if word.text is None else word for word in command.words)
-    return replace(command, words=tuple(stand_ins))
+    return structs.replace(command, words=tuple(stand_ins))
 
 
 def _compares(words: list[Word]) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from anyio import to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.shell.process.kept_state import stateful_argv
 from vibe.shell.process.runner import CommandResult, shell_argv
@@ -52,7 +51,7 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
     def annotated(self, result: CommandResult) -> CommandResult:
         """Return the result with the sandbox's note added to the end of standard error."""
         note = self.note(result)
-        return replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip()) if note else result
+        return structs.replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip()) if note else result
 
 
 async def shell_command(

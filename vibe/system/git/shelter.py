@@ -10,8 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.system.git.calls import GitCall, git_environ, run_git
 from vibe.system.git.config_file import quoted
@@ -86,7 +85,7 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
         _make(folder, located.common_dir, text)
     left_out = [s for s in settings if _RUNS.fullmatch(s.name) and not _may_stay(s, programs=programs)]
     return Shelter(
-        located=replace(located, common_dir=folder),
+        located=structs.replace(located, common_dir=folder),
         environ=surroundings,
         left_out=tuple(dict.fromkeys(setting.name for setting in left_out)),
     )

@@ -9,11 +9,9 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
 from anyio import Lock, to_thread
 from anyio.lowlevel import checkpoint
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import DecodeError, Struct, json, structs
 
 from ipc.errors import IpcError, UnknownSourceError
 from ipc.events import Fact
@@ -36,7 +34,7 @@ CHUNK: Final = 200
 NOTICE_LENGTH: Final = 1_000
 """The most characters shown of a notice from the host to the agent."""
 SUMMARISED: Final = "the conversation was summarised here"
-_arguments = msgspec.json.Decoder(dict[str, object])
+_arguments = json.Decoder(dict[str, object])
 
 
 class SavedPart(Struct, frozen=True):
@@ -267,7 +265,7 @@ def _call_line(call: ToolCall) -> str:
     """Return a one-line title for a call, as far as its arguments allow."""
     try:
         arguments = _arguments.decode(call.arguments)
-    except msgspec.DecodeError:
+    except DecodeError:
         return one_line(f"{call.name} {call.arguments[:TITLE_LENGTH]}", TITLE_LENGTH)
     values = " ".join(value[:TITLE_LENGTH] for value in list(arguments.values())[:2] if isinstance(value, str))
     return one_line(in_verbs(call.name, f"{call.name} {values}"), TITLE_LENGTH)
@@ -564,7 +562,7 @@ def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
 
 def _including(part: JournalPart, note: EntryView) -> JournalPart:
     """Extend a part to include the event of a note that changes its entries."""
-    return replace(part, last=max(part.last, note.last)) if part.source == note.source else part
+    return structs.replace(part, last=max(part.last, note.last)) if part.source == note.source else part
 
 
 def _older_hint(agent: AgentView) -> str:

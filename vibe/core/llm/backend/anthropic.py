@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-from msgspec import Raw, Struct, field, structs
+from msgspec import Raw, Struct, field, json, structs
 
 from vibe.core.config.models import ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of, wire_schema
@@ -76,7 +75,7 @@ class MessagesEncoder:
     """Encodes requests for the Messages API."""
 
     def __init__(self) -> None:
-        self._encoder = msgspec.json.Encoder()
+        self._encoder = json.Encoder()
         self._parts = EncodedParts(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
@@ -117,15 +116,15 @@ class MessagesEncoder:
             turns.append(("user", [self._encoder.encode({"type": "text", "text": CONTINUE})]))
         for _, blocks in [turn for turn in turns if turn[0] == "user"][-2:]:
             blocks[-1] = _with_mark(blocks[-1])
-        return [{"role": role, "content": msgspec.Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
+        return [{"role": role, "content": Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
 
     def _encoded(self, part: Message | ToolSchema, source: str) -> bytes:
         """Encode a tool, or the blocks of one message, separated by commas."""
         blocks = [tool_block(part)] if isinstance(part, ToolSchema) else blocks_of(part, source)
         return b",".join(map(self._encoder.encode, blocks))
 
-    def _marked(self, blocks: list[bytes]) -> msgspec.Raw:
-        return msgspec.Raw(b"[" + b",".join([*blocks[:-1], _with_mark(blocks[-1])]) + b"]")
+    def _marked(self, blocks: list[bytes]) -> Raw:
+        return Raw(b"[" + b",".join([*blocks[:-1], _with_mark(blocks[-1])]) + b"]")
 
 
 def _with_mark(blocks: bytes) -> bytes:
@@ -193,7 +192,7 @@ def _answer_blocks(message: AssistantMessage, source: str) -> Iterator[Block]:
 
 
 def _call(call: ToolCall) -> Block:
-    arguments = msgspec.Raw(wire_arguments(call.arguments).encode())
+    arguments = Raw(wire_arguments(call.arguments).encode())
     return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments}
 
 
@@ -296,11 +295,11 @@ BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """The kinds of blocks that are read; others are a server's own tools and their results."""
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
-_event = msgspec.json.Decoder(_Event, strict=False)  # a gateway may write an index as text
-_kind = msgspec.json.Decoder(_Kind | None)
-_message = msgspec.json.Decoder(_Event | None)
-_fields = msgspec.json.Decoder(dict[str, Any])
-_piece = msgspec.json.Decoder(_Piece)
+_event = json.Decoder(_Event, strict=False)  # a gateway may write an index as text
+_kind = json.Decoder(_Kind | None)
+_message = json.Decoder(_Event | None)
+_fields = json.Decoder(dict[str, Any])
+_piece = json.Decoder(_Piece)
 
 
 class _OpenBlock(Struct, kw_only=True):

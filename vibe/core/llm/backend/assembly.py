@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct, field
 
 from ipc.errors import INVALID_JSON
 from vibe.core.llm.error_table import ErrorMapper
@@ -178,7 +177,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False)
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
-class CallFragment(Struct, frozen=True, kw_only=True):
+class CallFragment(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a tool call. ``index`` is None and ``id`` empty if the provider sent none.
 
     ``arguments`` are a piece of their text, or JSON, of which an object is complete. ``extra`` holds the other fields
@@ -192,14 +191,14 @@ class CallFragment(Struct, frozen=True, kw_only=True):
     extra: Mapping[str, Any] | None = None
 
 
-class _OpenCall(Struct, kw_only=True):
+class _OpenCall(msgspec.Struct, kw_only=True):
     """A tool call whose pieces are still coming."""
 
     index: int | None
     id: str
     name: str = ""
-    arguments: list[str] = field(default_factory=list[str])
-    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: list[str] = msgspec.field(default_factory=list[str])
+    extra: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
     def text(self) -> str:

@@ -11,9 +11,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
-import anyio
 import msgspec
-from anyio import to_thread
+from anyio import CancelScope, current_time, move_on_after, to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe import __version__
@@ -182,7 +181,7 @@ class StreamReader:
 
     async def _error_body(self, response: httpx.Response) -> str:
         body = bytearray()
-        with anyio.move_on_after(ERROR_BODY_SECONDS):
+        with move_on_after(ERROR_BODY_SECONDS):
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) >= MAX_ERROR_BYTES:
@@ -198,7 +197,7 @@ class StreamReader:
         parser, taker = SseParser(), self._make_taker(answer)
         take = partial(self._take, taker, answer)
         done, size = False, 0
-        with anyio.CancelScope() as scope:
+        with CancelScope() as scope:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
                 try:
@@ -209,7 +208,7 @@ class StreamReader:
                     raise self.errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
                 if done or answer.finished:
                     grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
-                    scope.deadline = min(scope.deadline, anyio.current_time() + grace)
+                    scope.deadline = min(scope.deadline, current_time() + grace)
         rest = [] if done else parser.close()
         any(map(partial(take, is_rest=True), rest))
         kind = JSON if parser.is_plain else _type_of(response)

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import msgspec
 from anyio import to_thread
-from msgspec.structs import replace
 
 from vibe.core.config.models import LocalConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import is_json_object
@@ -91,14 +90,14 @@ def parsed_turn(completion: Completion) -> Completion:
         arguments = call[2].rstrip().removesuffix("}") if is_whole else call[2]
         calls = (ToolCall(uuid4().hex[:9], call[1], arguments),)
         cut = completion.finish_reason is FinishReason.LENGTH and not is_whole
-        message = replace(completion.message, content="", tool_calls=calls)
+        message = msgspec.structs.replace(completion.message, content="", tool_calls=calls)
         reason = FinishReason.LENGTH if cut else FinishReason.TOOL_CALLS
-        return replace(completion, message=message, finish_reason=reason)
+        return msgspec.structs.replace(completion, message=message, finish_reason=reason)
     answer = _ANSWER.fullmatch(text)
     if answer is None:
         return completion
-    message = replace(completion.message, content=_unescaped(answer[1]))
-    return replace(completion, message=message)
+    message = msgspec.structs.replace(completion.message, content=_unescaped(answer[1]))
+    return msgspec.structs.replace(completion, message=message)
 
 
 class TurnObserver:

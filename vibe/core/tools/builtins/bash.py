@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import Event, to_thread
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
@@ -278,11 +277,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             note="\n".join(filter(None, notes)),
         )
         if finished.timed_out:
-            shown = replace(self.display(result), timed_out=True)
+            shown = structs.replace(self.display(result), timed_out=True)
             text = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
             raise ToolError(f"{text}\n{_printed(result)}".rstrip()).showing(shown)
         if finished.lost:
-            shown = replace(self.display(result), exit_code=None)
+            shown = structs.replace(self.display(result), exit_code=None)
             text = (
                 f"it is unknown how the command ended: {finished.lost}; check what it has done before you run it again"
             )
@@ -321,7 +320,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         kept, workspace = self._kept(None), ctx.workspace
         problem = await to_thread.run_sync(folder_problem, kept.folder, workspace) if kept.folder else ""
         if problem:
-            self.state.shell = replace(kept, folder="")
+            self.state.shell = structs.replace(kept, folder="")
             raise ToolError(f"{problem}: nothing was run, the next call starts in the workspace root")
         limit = OutputLimit(
             shown=self.config.max_output_bytes,
@@ -449,7 +448,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """
         kept = self.state.shell if _is_stateful(self.config) else ShellState()
         if workspace is not None and kept.folder and (problem := folder_problem(kept.folder, workspace)):
-            kept = self.state.shell = replace(kept, folder="")
+            kept = self.state.shell = structs.replace(kept, folder="")
             self.state.lost = f"{problem}: this call ran in the workspace root"
         return kept
 

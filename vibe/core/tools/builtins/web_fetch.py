@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 import anyio
-from anyio import fail_after, to_thread
 from msgspec import Struct
 from pydantic import BaseModel, Field
 
@@ -470,7 +469,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
         url = parse_url(args.url)
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
         try:
-            with fail_after(seconds):
+            with anyio.fail_after(seconds):
                 response = await fetch(url, self._network, max_bytes=self.config.max_bytes)
         except TimeoutError:
             raise ToolError(f"{url} took longer than {seconds} s; give a larger timeout, or go on without it") from None
@@ -508,7 +507,7 @@ async def _as_result(response: Response) -> WebFetchResult:
         url=str(url),
         status=response.status,
         content_type=kind,
-        text=await to_thread.run_sync(_text, response, url),
+        text=await anyio.to_thread.run_sync(_text, response, url),
         was_truncated=response.cut,
     )
 
