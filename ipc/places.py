@@ -112,7 +112,7 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         is_shared = folder.parent != home / "run" and not _is_ours_alone(folder.parent)
-        if is_shared or folder.is_symlink() or not _is_ours(folder):
+        if is_shared or os.path.islink(folder) or not _is_ours(folder):
             raise BusUnavailableError(str(folder), "the folder belongs to another user", "remove it")
         folder.chmod(0o700)
     except OSError as error:
@@ -136,7 +136,7 @@ def refuse_files_in_the_way(addresses: Addresses) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    return folder.is_dir() and folder.stat().st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
+    return os.path.isdir(folder) and folder.stat().st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _is_ours_alone(folder: Path) -> bool:

@@ -131,7 +131,7 @@ class Registry(Struct, eq=False):
         folders = run_folders(self.home, self.runtime_dir)
         entries = filter(None, (read_json_file(path / PUBLISHER_NAME, Entry) for path in folders))
         gone = (entry for entry in entries if entry.ended is not None or not entry.alive)
-        kept = (entry for entry in gone if Path(entry.journal).is_file())
+        kept = (entry for entry in gone if os.path.isfile(entry.journal))
         return sorted(kept, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
@@ -145,7 +145,7 @@ class Registry(Struct, eq=False):
         for folder in run_folders(self.home, self.runtime_dir):
             journal = folder / JOURNAL_NAME
             with suppress(OSError):
-                changed = (journal if journal.exists() else folder).stat().st_mtime
+                changed = (journal if os.path.exists(journal) else folder).stat().st_mtime
                 if changed < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -211,7 +211,7 @@ class Registry(Struct, eq=False):
         return Origin(source=None, events=addresses.events, replay=addresses.replay, journal=None)
 
     def _at_journal(self, path: Path) -> Origin:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise JournalError(path, "no such file", "give the path of a journal.jsonl or a source id")
         entry = read_json_file(path.with_name(PUBLISHER_NAME), Entry)
         if entry is None or Path(entry.journal).name != path.name:
@@ -228,10 +228,7 @@ class Registry(Struct, eq=False):
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
-        folder = self.home / "run"
-        if not folder.is_dir():
-            return []
-        found = [(path, read_json_file(path, Entry)) for path in folder.glob("*.json")]
+        found = [(path, read_json_file(path, Entry)) for path in (self.home / "run").glob("*.json")]
         entries = [entry for path, entry in found if entry is not None and path.name == f"{entry.source}.json"]
         return sorted(entries, key=lambda entry: entry.started)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -25,7 +26,7 @@ from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanEr
 from planner.store.journal import JournalContent, read_file, read_journal
 from subagents.executor import StepExecutor
 from vibe.system.errors import UsageError
-from vibe.system.files import FileLock, holder_of, is_alive
+from vibe.system.files import FileLock, holder_of, is_alive, is_open
 
 if TYPE_CHECKING:
     from vibe.core.hooks.runner import Hook
@@ -102,11 +103,12 @@ class RunSettings(BaseModel):
         """Return the workspace.
 
         Raises:
-            UsageError: it is gone.
+            UsageError: it is gone, or closed to this user.
         """
         path = Path(self.workspace)
-        if not path.is_dir():
-            raise UsageError(f"the workspace of plan {self.plan_id}, {str(path)!r}, does not exist: restore it first")
+        if not os.path.isdir(path) or not is_open(path, os.X_OK):
+            problem = "does not exist or can't be entered: restore it first"
+            raise UsageError(f"the workspace of plan {self.plan_id}, {str(path)!r}, {problem}")
         return path
 
     def by_program(self, step: Step) -> bool:

@@ -90,7 +90,7 @@ def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
             words += inner
             folders += more[1:]
         entered = root / text
-        if previous in ENTERING and entered.is_dir():
+        if previous in ENTERING and os.path.isdir(entered):
             folders.append(normalized(entered))
         else:
             words.append(CommandWord(text, runs=at_start or at_script))
@@ -133,7 +133,7 @@ def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
                 yield from (normalized(folder / part) for part in parts for folder in folders)
         tests = [folder / name for folder in folders for name in sorted(TEST_FOLDERS)]
         run = [path for word in words for path in paths_of(word.text, folders) if word.runs or _is_test(path, root)]
-        yield from (_outside_packages(path if path.is_dir() else path.parent, root) for path in (*tests, *run))
+        yield from (_outside_packages(path if os.path.isdir(path) else path.parent, root) for path in (*tests, *run))
 
 
 def _is_test(path: Path, root: Path) -> bool:
@@ -142,7 +142,7 @@ def _is_test(path: Path, root: Path) -> bool:
 
 def _outside_packages(folder: Path, root: Path) -> Path:
     """Return the nearest folder, from ``folder`` upwards, that is not a Python package."""
-    while folder.is_relative_to(root) and folder != root and (folder / "__init__.py").is_file():
+    while folder.is_relative_to(root) and folder != root and os.path.isfile(folder / "__init__.py"):
         folder = folder.parent
     return folder
 
@@ -190,7 +190,7 @@ def modules_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         for length in range(len(names), 0, -1):
             path = folder.joinpath(*names[:length]).with_suffix(".py")
-            if path.is_file():
+            if os.path.isfile(path):
                 yield path
                 break
 
@@ -246,7 +246,7 @@ class TamperGuard:
         name = path.relative_to(root).as_posix()
         return not names_file(name, self._step.writes) and (
             (is_config_file(name) and is_searched(name))
-            or (not path.exists() and hides_module(path, module_folders(self._step.verify, root)))
+            or (not os.path.exists(path) and hides_module(path, module_folders(self._step.verify, root)))
         )
 
     def changed(self) -> tuple[str, ...]:
@@ -341,10 +341,10 @@ def _files_named_in(line: str, task: StepTask, root: Path) -> Iterator[Path]:
             if not path.is_relative_to(root) or path == root:
                 continue
             name = path.relative_to(root).as_posix()
-            is_test = looks_like_test(name) or (path.is_dir() and path.name.lower() in TEST_FOLDERS)
-            if path.is_file() and (strict or is_test or word.runs):
+            is_test = looks_like_test(name) or (os.path.isdir(path) and path.name.lower() in TEST_FOLDERS)
+            if os.path.isfile(path) and (strict or is_test or word.runs):
                 yield path
-            elif path.is_dir() and (strict or (is_test and task.step.mode is not ExecutionMode.TEST)):
+            elif os.path.isdir(path) and (strict or (is_test and task.step.mode is not ExecutionMode.TEST)):
                 yield from walk_files(root, path, use_ignores=True)
         for path in modules_of(word.text, folders):
             if path.is_relative_to(root) and looks_like_test(path.relative_to(root).as_posix()):

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError
+from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError, name_some
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
-from vibe.system.files import POLL_SECONDS, FileLock, regular_bytes
+from vibe.system.files import POLL_SECONDS, FileLock, is_open, regular_bytes
 
 LOCK_NAME = "vibe.lock"
 """The file in a repository that plans lock while they change it."""
@@ -106,7 +106,11 @@ class WorkingTree:
 
         Raises:
             StaleTreeError: A path has neither the content before nor the content after its change.
+            MergeRefusedError: A path is in a folder in which this user can't write.
         """
+        closed = [change.path for change in changes if not _is_writable(self._repository.top / change.path)]
+        if closed:
+            raise MergeRefusedError(f"{name_some(closed)} can't be written: correct the permissions of the folder")
         doomed = {change.path for change in changes if change.new_mode == ABSENT}
         unsure = [change for change in changes if not self._is_before(change, doomed) and not self._is_after(change)]
         self._ask([change.path for change in unsure])
@@ -126,7 +130,8 @@ class WorkingTree:
     def _is_before(self, change: Change, doomed: AbstractSet[str]) -> bool:
         if not self._is_reachable(change.path, doomed):
             return False
-        if change.old_mode == ABSENT and change.new_mode != ABSENT and (self._repository.top / change.path).is_dir():
+        is_new = change.old_mode == ABSENT and change.new_mode != ABSENT
+        if is_new and os.path.isdir(self._repository.top / change.path):
             return self._is_emptied(change.path, doomed)
         # The executable bit does not count, because not every file system has one.
         return self._is_at(change.path, change.old_mode, change.old, exactly=False)
@@ -168,7 +173,7 @@ class WorkingTree:
     def _ask(self, paths: Sequence[str]) -> None:
         """Ask git how it would store files, because line ends may differ and large files may be kept elsewhere."""
         top = self._repository.top
-        plain = [path for path in paths if (top / path).is_file() and not (top / path).is_symlink()]
+        plain = [path for path in paths if os.path.isfile(top / path) and not os.path.islink(top / path)]
         listed = [path for path in plain if "\n" not in path and '"' not in path]
         lines = b"".join(os.fsencode(path) + b"\n" for path in listed)
         asked = self._git.ask("hash-object", "--stdin-paths", stdin=lines) if listed else None
@@ -187,6 +192,12 @@ def _lstat(path: Path) -> os.stat_result | None:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether this user may write in the nearest existing folder above ``path``."""
+    folder = next(parent for parent in path.parents if os.path.lexists(parent))
+    return not os.path.isdir(folder) or is_open(folder, os.W_OK | os.X_OK)
 
 
 @contextmanager
@@ -223,7 +234,7 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
     """
     due = WorkingTree(repository).due(plan.files)
     index = repository.scratch / "index"
-    if (repository.git_dir / "index").is_file():
+    if os.path.isfile(repository.git_dir / "index"):
         shutil.copy2(repository.git_dir / "index", index)  # as in ``Repository.snapshot``
     if plan.index:
         repository.update_index(index, plan.index)
@@ -281,7 +292,7 @@ def _put_files(repository: Repository, due: Sequence[Change], staged: Path) -> N
             continue
         target = repository.top / change.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir() and not target.is_symlink():
+        if os.path.isdir(target) and not os.path.islink(target):
             _remove_empty(target)
         try:
             (staged / change.path).replace(target)

@@ -14,13 +14,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
+from vibe.system.files import is_open
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
 from vibe.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
 from vibe.system.git.shelter import take_shelter
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.system.programs import find_program, shunned
-
-EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def sort_by_state(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
@@ -29,7 +28,7 @@ def sort_by_state(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str]
     @cache
     def is_reached(parent: Path) -> bool:
         """Return whether ``parent`` is reached from ``top`` without following a link."""
-        return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
+        return parent == top or (is_reached(parent.parent) and not os.path.islink(parent))
 
     missing, present, unreadable = list[str](), list[str](), list[str]()
     for path in paths:
@@ -41,7 +40,7 @@ def sort_by_state(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str]
         except OSError:
             unreadable.append(path)
             continue
-        if stat.S_ISREG(mode) and not os.access(file, os.R_OK, effective_ids=EFFECTIVE):
+        if stat.S_ISREG(mode) and not is_open(file, os.R_OK):
             unreadable.append(path)
         else:
             (present if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else missing).append(path)
@@ -100,7 +99,7 @@ class Git(Struct, frozen=True, kw_only=True):
         except subprocess.TimeoutExpired as error:
             raise GitFailedError(words, self.folder, f"it took longer than {call.seconds:.0f} s") from error
         except OSError as error:
-            if not self.folder.is_dir():
+            if not os.path.isdir(self.folder):
                 raise GitFailedError(words, self.folder, "the folder does not exist") from error
             raise GitFailedError(words, self.folder, error.strerror or str(error)) from error
 
@@ -212,7 +211,7 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     def busy_with(self) -> str:
         """Return what is in progress in the repository, such as "a merge", or an empty string."""
-        return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
+        return next((words for name, words in UNDER_WAY if os.path.exists(self.git_dir / name)), "")
 
     def snapshot(self) -> tuple[str, tuple[str, ...]]:
         """Return the tree of all files as they are now, except ignored ones, and the paths that can't be read.
@@ -222,7 +221,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         index = self.scratch / "snapshot"
         unreadable: tuple[str, ...] = ()
         for tries in range(1, SNAPSHOT_TRIES + 1):
-            if (self.git_dir / "index").is_file():
+            if os.path.isfile(self.git_dir / "index"):
                 shutil.copy2(self.git_dir / "index", index)  # its date tells git which files to read again
             try:
                 _, unreadable = self.record(self.git, self.outside, index=index)
@@ -247,7 +246,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         found = git(*words, "--", ":/", *outside, index=index).items
         nested = tuple(path.rstrip("/") for path in found if path.endswith("/"))
         missing, present, unreadable = sort_by_state(git.folder, (path for path in found if not path.endswith("/")))
-        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in missing) else {}
+        gitlinks = self.gitlinks(git, index) if any(os.path.isdir(git.folder / path) for path in missing) else {}
         missing = [path for path in missing if path not in gitlinks]
         if missing:  # first, to make room for the others
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(missing), index=index)
@@ -333,7 +332,7 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
     Raises:
         WorktreeRefusedError: There is no git, or no repository with a working tree.
     """
-    if not workspace.is_dir():
+    if not os.path.isdir(workspace):
         raise WorktreeRefusedError(workspace, "the folder does not exist", "restore it, or run the plan elsewhere")
     own = git_environ(environ, workspace)
     if find_program("git", own) is None:
@@ -372,7 +371,7 @@ def _check_head(workspace: Path, located: Located, git: Git) -> None:
     """
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
     branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
-    if named.code != 0 and not (located.common_dir / branch).exists():
+    if named.code != 0 and not os.path.exists(located.common_dir / branch):
         raise WorktreeRefusedError(workspace, "the repository has no commit yet", "make a first commit")
     read = git.ask("cat-file", "-e", f"{named.text or 'HEAD'}^{{tree}}")
     if read.code != 0:

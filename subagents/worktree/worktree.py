@@ -48,7 +48,7 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
 
 def _changed_file(folder: Path, commit: str, repository: Repository) -> str:
     """Return a file in a submodule that differs from its commit, or an empty string."""
-    if folder.is_symlink() or not os.path.lexists(folder / ".git"):
+    if os.path.islink(folder) or not os.path.lexists(folder / ".git"):
         return next(_files(folder), "")
     try:
         located = located_at(folder)
@@ -82,7 +82,7 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
     for name in share:
         source, target = workspace / name, workdir / name
         inside = Path(os.path.realpath(target.parent)).is_relative_to(top)
-        if not inside or not source.exists() or os.path.lexists(target):
+        if not inside or not os.path.exists(source) or os.path.lexists(target):
             continue
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
     def is_there(self) -> bool:
         """True if the worktree exists and git knows it."""
         folder = self.admin_folder()
-        return folder is not None and folder.is_dir() and self.workdir.is_dir()
+        return folder is not None and os.path.isdir(folder) and os.path.isdir(self.workdir)
 
     def create(self, base: Base) -> None:
         """Create the worktree from ``base``, and remove one that is in its place.
@@ -151,7 +151,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
         Raises:
             WorktreeError: Git or the disk refuses.
         """
-        if self.path.exists():
+        if os.path.exists(self.path):
             self.remove()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -369,7 +369,7 @@ def _is_marked(file: Path, onto: str) -> bool:
     """Return whether a file has conflict markers that git or vibe wrote for this merge."""
     marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
     try:
-        return not file.is_symlink() and bool(re.search(marks, regular_bytes(file), re.MULTILINE))
+        return not os.path.islink(file) and bool(re.search(marks, regular_bytes(file), re.MULTILINE))
     except OSError:
         return False  # the file was deleted, which resolves the conflict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
 from tests.fakes.ports import ports_in_a_row
+from tests.fakes.unprivileged import folder_of_nobody
 
 GOOD = command_step("a", "touch ran")
 
@@ -205,3 +206,26 @@ def test_the_examples_are_valid(vibe: VibeCommand) -> None:
     for example in examples:
         ended = vibe("plan", "validate", str(example), "--output", "json")
         assert (ended.code, ended.document["valid"]) == (0, True), example
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("plan", "show", "shut/plan"), "shut/plan: can't be read: Permission denied"),
+        (("plan", "diff", "shut/a", "b.json"), "shut/a: can't be read: Permission denied"),
+        (("plan", "new", "-o", "shut/plan.json", "A goal"), "no file can be created in"),
+        (("events", "tail", "shut/events"), "the journal shut/events can't be used"),
+    ],
+)
+def test_a_path_in_a_folder_that_is_closed_to_this_user_is_a_sentence(
+    vibe: VibeCommand, words: tuple[str, ...], says: str
+) -> None:
+    vibe(*words)  # loads what may not be readable once the rights are dropped
+    with folder_of_nobody() as folder:
+        (folder / "work/shut").mkdir(parents=True, mode=0)
+        (folder / "work/shut").chmod(0)
+
+        ended = replace(vibe, home=folder / "home", workdir=folder / "work")(*words)
+
+        assert (ended.code, ended.err.count("\n")) == (2, 1), ended.err
+        assert says in ended.err

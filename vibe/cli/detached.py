@@ -66,7 +66,7 @@ class Beginning:
     def _move_log(self, kind: str, own: str) -> Path:
         """Continue writing in the run's own log, and return its path."""
         beside = (plans_folder(self._home) if kind == "plan_id" else VibePaths(self._home).sessions) / own
-        log = beside / LOG if beside.is_dir() else self._home / "logs" / f"{own}.{LOG}"
+        log = beside / LOG if os.path.isdir(beside) else self._home / "logs" / f"{own}.{LOG}"
         log.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, PRIVATE)
         os.fchmod(descriptor, PRIVATE)

@@ -90,7 +90,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
             UsageError: its folder doesn't exist.
         """
         path = self.path(name)
-        if not path.parent.is_dir():
+        if not os.path.isdir(path.parent):
             raise UsageError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
         return path
 

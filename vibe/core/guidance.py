@@ -6,6 +6,7 @@ That is prompts, instructions, skills, slash commands, hooks and memory. In a pr
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -298,12 +299,12 @@ def _for_other_agents(loaded: LoadedConfig, skills: SkillManager, docs: ProjectD
     """Return a warning about files for other agents, for each kind of which this project has none of our own."""
     own = {
         "skills": bool(skills.available),
-        "commands": any((folder / PROJECT_DIRECTORY / COMMANDS).is_dir() for folder in loaded.lineage),
+        "commands": any(os.path.isdir(folder / PROJECT_DIRECTORY / COMMANDS) for folder in loaded.lineage),
         "servers": bool(loaded.config.mcp_servers),
         "rules": any(doc.path.parent in loaded.lineage for doc in docs.docs),
     }
     found = [(kind, name) for kind, names in OTHER_AGENTS_FILES.items() if not own[kind] for name in names]
-    left = [(kind, name) for kind, name in found if any((folder / name).exists() for folder in loaded.lineage)]
+    left = [(kind, name) for kind, name in found if any(os.path.exists(folder / name) for folder in loaded.lineage)]
     if not left:
         return ()
     ways = [TAKE_OVER_HINTS[kind].format(name=name) for kind, name in dict(reversed(left)).items()]
@@ -312,7 +313,7 @@ def _for_other_agents(loaded: LoadedConfig, skills: SkillManager, docs: ProjectD
 
 def _hooks_off(files: Sequence[HookFile]) -> tuple[str, ...]:
     """Return a warning if there are hooks files although hooks are off."""
-    labels = " and ".join(file.label for file in files if file.path.is_file())
+    labels = " and ".join(file.label for file in files if os.path.isfile(file.path))
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
 

@@ -142,7 +142,7 @@ def _names(folder: Path) -> Iterator[str]:
 def _tests(folder: Path, names: list[str]) -> str:
     """Return the folder or file of a project's own tests if a quick look finds one, else ``""``."""
     for name in TEST_FOLDERS:
-        if name in names and (folder / name).is_dir() and next(_names(folder / name), ""):
+        if name in names and os.path.isdir(folder / name) and next(_names(folder / name), ""):
             return f"{name}/"
     return next((name for name in names if any(Path(name).match(pattern) for pattern in TEST_FILES)), "")
 

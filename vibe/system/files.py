@@ -275,6 +275,11 @@ def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
     return []
 
 
+def is_open(path: Path, rights: int) -> bool:
+    """Return whether this user has these rights (as ``os.R_OK``) at a path."""
+    return os.access(path, rights, effective_ids=os.access in os.supports_effective_ids)
+
+
 def new_folder(prefix: str, base: str | None) -> Path:
     """Make a folder for temporary files below ``base``, or in the system's usual place if none can be made there."""
     with suppress(OSError):

@@ -148,10 +148,10 @@ def _read(sources: Mapping[str, Path]) -> dict[str, bytes]:
 
 def _files(source: Path) -> Iterator[Path]:
     """Yield the files of a folder, or the file itself, but no hidden ones such as ``.env`` and no caches of Python."""
-    if source.is_file():
+    if os.path.isfile(source):
         yield source
     for folder, folders, names in os.walk(source):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         for name in sorted(names):
-            if not name.startswith(".") and (path := Path(folder, name)).is_file():
+            if not name.startswith(".") and os.path.isfile(path := Path(folder, name)):
                 yield path

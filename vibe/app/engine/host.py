@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from vibe.core.config.paths import absolute, in_utf8
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.files import FolderLocks, new_folder, typed_path
+from vibe.system.files import FolderLocks, entries_of, new_folder, typed_path
 from vibe.system.own_places import NO_HOME, OwnPlaces, user_home_of
 from vibe.system.programs import guarded
 
@@ -198,15 +198,8 @@ def steps_at_once(wanted: int) -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
-    left = limit - _open_files() - FILES_RESERVED
-    return max(1, min(wanted, left // FILES_PER_STEP))
-
-
-def _open_files() -> int:
-    try:
-        return sum(1 for _ in Path("/dev/fd").iterdir())
-    except OSError:  # the system does not list open files
-        return FILES_RESERVED
+    open_files = len(entries_of("/dev/fd")) or FILES_RESERVED  # some systems do not list them
+    return max(1, min(wanted, (limit - open_files - FILES_RESERVED) // FILES_PER_STEP))
 
 
 DEPTH_VARIABLE = "VIBE_DEPTH"

@@ -97,7 +97,6 @@ def _ok(subject: str, detail: str) -> Finding:
 
 
 def _home(home: Path) -> Finding:
-    # Path.exists would raise for a path inside a folder that we may not enter.
     existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
     probe = existing / ".vibe-probe"
     try:
@@ -106,14 +105,14 @@ def _home(home: Path) -> Finding:
     except OSError as error:
         detail = f"{home} can't be written ({error.strerror}): set VIBE_HOME to a writable folder"
         return Finding("home", CheckState.FAILED, detail)
-    return _ok("home", f"{home}{'' if home.exists() else ' (created when first needed)'}")
+    return _ok("home", f"{home}{'' if os.path.exists(home) else ' (created when first needed)'}")
 
 
 def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
     own = VibePaths(host.home).config_file
     project = find_project_dir(workdir, home=host.home, user_home=loaded.user_home)
-    described = [f"{own}{'' if own.is_file() else ' (none)'}"]
-    if project is not None and (project / CONFIG_FILE).is_file():
+    described = [f"{own}{'' if os.path.isfile(own) else ' (none)'}"]
+    if project is not None and os.path.isfile(project / CONFIG_FILE):
         described.append(f"{project / CONFIG_FILE}{'' if loaded.project_dir else ' (not trusted, not loaded)'}")
     changed = sum(origin != "default" for origin in loaded.origins.values())
     return f"{', '.join(described)}; {changed} settings differ from the defaults"
@@ -216,7 +215,7 @@ def _sandbox(mode: SandboxMode, environ: Mapping[str, str]) -> Finding:
 
 def _remedy(problem: str) -> str:
     """Return what lets bubblewrap work if AppArmor keeps it from making namespaces; empty if that isn't the cause."""
-    is_restricted = APPARMOR.exists() and APPARMOR.read_text(encoding="ascii").strip() == "1"
+    is_restricted = os.path.exists(APPARMOR) and APPARMOR.read_text(encoding="ascii").strip() == "1"
     return f" ({UNRESTRICT})" if is_restricted and "ermission" in problem else ""
 
 
@@ -230,7 +229,7 @@ def _bus(host: Host) -> Finding:
     """Send an event over a bus in the usual place, and check that it arrives."""
     try:
         with ExitStack() as places:
-            home = host.home if host.home.exists() else Path(places.enter_context(TemporaryDirectory()))
+            home = host.home if os.path.exists(host.home) else Path(places.enter_context(TemporaryDirectory()))
             anyio.run(_send_and_receive, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError, StopAsyncIteration) as error:
         detail = f"other processes can't follow runs: {str(error) or 'an event was sent but not received'}"

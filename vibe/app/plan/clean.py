@@ -262,7 +262,7 @@ def give_up(host: Host, folder: PlanFolder) -> None:
         EnvironmentFailure: If git or the disk refuses.
     """
     trees = worktrees_folder(folder)
-    repository = _repository_at(Path(folder.settings().workspace), host) if trees.is_dir() else None
+    repository = _repository_at(Path(folder.settings().workspace), host) if os.path.isdir(trees) else None
     if repository is not None:
         place = lifecycle.WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
         give_up_worktrees(repository, place)
@@ -343,6 +343,6 @@ def _kept_because(plan: PlanSummary) -> str:
 
 def _repository_at(workspace: Path, host: Host) -> Repository | None:
     try:
-        return open_repository(workspace, host.environ, git_folder(host.home)) if workspace.is_dir() else None
+        return open_repository(workspace, host.environ, git_folder(host.home)) if os.path.isdir(workspace) else None
     except WorktreeRefusedError:
         return None

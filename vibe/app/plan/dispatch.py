@@ -33,13 +33,14 @@ from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once
 from vibe.app.engine.request_board import Company
 from vibe.app.plan.decision_prompter import DecisionAsker, DecisionPrompter
+from vibe.app.plan.preflight import shortage
 from vibe.app.plan.prepare import PreparedRun
 from vibe.app.plan.replanning import replan_policy
 from vibe.app.plan.reuse import items_reused, note_commit
 from vibe.app.plan.rewind import recording_executor
 from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
-from vibe.app.plan.usage_history import expectation, revisions_folder, shortage
+from vibe.app.plan.usage_history import expectation, revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
 

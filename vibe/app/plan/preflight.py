@@ -1,4 +1,4 @@
-"""Checks before a plan may start: models with keys and prices, agents, tools, decisions and needs."""
+"""Checks before a plan starts (models with keys and prices, agents, tools, decisions and needs), and before a retry."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, Step, own_ids
+from planner.state.facts import moves_to_next_model
 from planner.state.state import State
 from planner.store.current_plan import open_decisions
 from planner.store.folder import ProgramPart, RunSettings
+from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext
+from subagents.step_result import StepResult
 from vibe.app.engine.build import Engine
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
@@ -200,3 +203,17 @@ def check_model(step: Step, parts: StepParts, default_model: str | None, *, pric
     model = parts.models.resolve_priced(alias) if priced else parts.models.resolve(alias)
     parts.models.backend(model)
     return model
+
+
+def shortage(
+    account: Account, parts: StepParts, default_model: str | None, step: Step, attempt: int, result: StepResult
+) -> str:
+    """Say what an account lacks for one more attempt by a step's agent; see ``DispatchOptions.shortage``.
+
+    The next model of a list must be able to use all that the step allows it, any other attempt to make one call.
+    """
+    rung, used = step.rung(attempt + 1), result.usage
+    model = check_model(rung, parts, default_model, priced=account.has_price_limit)
+    climbs = moves_to_next_model(step, attempt, result)
+    wanted = Limits(max_tokens=rung.max_tokens, max_price=rung.max_price) if climbs else Limits()
+    return account.shortage(model, used.prompt_tokens // max(1, used.calls), wanted)

@@ -319,7 +319,7 @@ def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:
         EnvironmentFailure: If the copy can't be made.
     """
     project = plan_folder / sample.project
-    if not project.is_dir():
+    if not os.path.isdir(project):
         raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
     folder: Path | None = None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -157,7 +158,7 @@ def _doubts(
     """Return, as sentences, what results that are taken over may depend on without any content key showing it."""
     taken = [new.steps[step_id] for step_id in selection.taken]
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
-    gone = [file for file in files if not (workspace / file).exists()]
+    gone = [file for file in files if not os.path.exists(workspace / file)]
     unmade = [glob for step in taken for glob in step.writes or () if not _is_made(workspace, glob)]
     ended = earlier.ended_at()
     files_now = (file for file in files_of(workspace, environ) if file != plan_file)
@@ -179,8 +180,8 @@ def _is_made(workspace: Path, glob: str) -> bool:
         return True
     fixed = list(takewhile(lambda name: not is_wild(name), glob.split("/")))
     top = workspace.joinpath(*fixed)
-    if len(fixed) == len(glob.split("/")) or not top.is_dir():
-        return top.exists()
+    if len(fixed) == len(glob.split("/")) or not os.path.isdir(top):
+        return os.path.exists(top)
     return any(matches_any(file.relative_to(workspace).as_posix(), [glob]) for file in top.rglob("*"))
 
 
@@ -245,7 +246,7 @@ def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
     """
     there = Path(earlier.settings().workspace)
     if is_sample:
-        if not there.is_dir():
+        if not os.path.isdir(there):
             raise UsageError(
                 f"--reuse {earlier.plan_id}: {there}, where that plan ran, does not exist: run without --reuse"
             )

@@ -15,14 +15,12 @@ from planner.author.planner_agent import CALLER
 from planner.plan.expectation import COMMAND, Measured, expect
 from planner.plan.model import Plan, Step
 from planner.plan.status import StepStatus
-from planner.state.facts import moves_to_next_model
 from planner.state.schedule import outline_of
 from planner.state.state import AttemptKey, RemovedStep, State, StepState
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plans_in
-from subagents.agent.budget import Account, Limits
 from subagents.step.local_executor import attempt_spending
-from subagents.step_result import AgentUsage, StepResult
+from subagents.step_result import AgentUsage
 from vibe.app.plan.preflight import StepParts, check_model
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Spending, Spent, Usage, total_of
@@ -118,20 +116,6 @@ def spending_by_attempt(state: State, folder: PlanFolder) -> dict[AttemptKey, Sp
                 spending = attempt_spending(folder.step_folder(step_id), attempt)
                 spent[step_id, attempt] = spending if spending.usage.calls > recorded.usage.calls else recorded
     return spent
-
-
-def shortage(
-    account: Account, parts: StepParts, default_model: str | None, step: Step, attempt: int, result: StepResult
-) -> str:
-    """Say what an account lacks for one more attempt by a step's agent; see ``DispatchOptions.shortage``.
-
-    The next model of a list must be able to use all that the step allows it, any other attempt to make one call.
-    """
-    rung, used = step.rung(attempt + 1), result.usage
-    model = check_model(rung, parts, default_model, priced=account.has_price_limit)
-    climbs = moves_to_next_model(step, attempt, result)
-    wanted = Limits(max_tokens=rung.max_tokens, max_price=rung.max_price) if climbs else Limits()
-    return account.shortage(model, used.prompt_tokens // max(1, used.calls), wanted)
 
 
 MOST_PLANS: Final = 24

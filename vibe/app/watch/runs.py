@@ -12,7 +12,7 @@ from msgspec import Struct
 from ipc.places import bases
 from ipc.registry import Entry, Registry
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, plan_folders
+from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, modified_at, plan_folders
 
 ENDED_EVERY_S = 5.0
 """Folders of ended runs are checked when a run ends, else at most this often, and read only if something changed."""
@@ -81,7 +81,7 @@ class Runs:
         return tuple(sorted(self._known_runs(), key=lambda run: run.started_at, reverse=True))
 
     def _read_ended(self, running: Iterable[str]) -> None:
-        seen = (*(_modified(path) for path in self._watched), *sorted(running))
+        seen = (*(modified_at(path) for path in self._watched), *sorted(running))
         if seen != self._state_read:
             self._ended = {entry.source: entry for entry in self._registry.ended()}
             self._state_read = seen
@@ -92,7 +92,7 @@ class Runs:
         """Read the folders of plans that were written since the last time, and of those that a process worked on."""
         known, self._plans = self._plans, {}
         for folder in plan_folders(self._home):
-            written = (_modified(folder.path / JOURNAL_FILE), _modified(folder.path / SNAPSHOT_FILE))
+            written = (modified_at(folder.path / JOURNAL_FILE), modified_at(folder.path / SNAPSHOT_FILE))
             plan = known.get(folder.plan_id)
             if plan is None or plan.holder or self._written.get(folder.plan_id) != written:
                 plan = folder.summary()
@@ -112,10 +112,3 @@ class Runs:
         for key, plan in self._plans.items():
             if key not in sources and plan.holder not in talking:  # otherwise it belongs to a conversation
                 yield KnownRun(key=key, plan=plan)
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
@@ -12,6 +11,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.grammar import ARGUMENTS, COMMANDS, GRAMMAR, PROMPT, SHELLS, below, spellings
 from vibe.cli.parser import CommandLineError
 from vibe.core.config.paths import VibePaths
+from vibe.system.files import entries_of
 
 MOST = 100
 
@@ -40,10 +40,7 @@ def names_of(kind: str, env: CliEnvironment) -> list[str]:
 
 
 def _latest(folder: Path) -> list[str]:
-    try:
-        entries = [entry for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
-    except OSError:
-        return []
+    entries = [entry for entry in entries_of(folder) if entry.is_dir() and not entry.name.startswith(".")]
     return [entry.name for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True)]
 
 

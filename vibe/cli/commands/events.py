@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
@@ -85,7 +86,7 @@ def _source(args: Arguments, env: CliEnvironment) -> str:
     """Return the run meant by the arguments, in the form that ``subscribe`` takes."""
     source: str = args.source or _only_source(env)
     path = env.path(source)
-    return str(path) if "://" not in source and path.is_file() else source
+    return str(path) if "://" not in source and os.path.isfile(path) else source
 
 
 def _tail(args: Arguments, env: CliEnvironment) -> int:

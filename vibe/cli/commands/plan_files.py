@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,7 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     Raises:
         UsageError: it is neither a file nor an id, or matches the ids of several plans.
     """
-    if reference == "-" or env.path(reference).exists():
+    if reference == "-" or os.path.exists(env.path(reference)):
         return None
     try:
         return find_plan(env.home, reference)
@@ -246,7 +247,7 @@ def path_of(file: str | None, env: CliEnvironment, workdir: Path | None = None, 
         UsageError: no plan has that name, or it belongs to a project that isn't trusted.
     """
     path = env.path(file or "")
-    if file is not None and ({"/", "."}.intersection(file) or (path.exists() and not path.is_dir())):
+    if file is not None and ({"/", "."}.intersection(file) or (os.path.exists(path) and not os.path.isdir(path))):
         return path
     from vibe.app.plan.library import plan_named  # noqa: PLC0415  only needed for names
 

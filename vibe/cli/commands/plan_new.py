@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text
 from vibe.front.request_text import command_line
+from vibe.system.files import is_open
 from vibe.system.plain_text import plain
 from vibe.system.redaction import Mask
 
@@ -105,8 +107,10 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
     if name is None or name == "-":
         return None
     path = env.file_to_write("-o", name)
-    if path.exists() or path.is_symlink():
+    if os.path.lexists(path):
         raise CommandLineError(f"-o {name}: already exists; delete it or choose another name")
+    if not is_open(path.parent, os.W_OK | os.X_OK):
+        raise CommandLineError(f"-o {name}: no file can be created in {str(path.parent)!r}; choose another folder")
     return path
 
 

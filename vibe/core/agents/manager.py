@@ -11,6 +11,7 @@ UsageError
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -190,16 +191,14 @@ def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:
     """Yield every agent file, folder after folder; a file that is reached twice is yielded once."""
     seen: set[Path] = set()
     for folder in folders:
-        if folder.is_file() and folder.suffix == ".toml":
-            found = [folder]
-        else:
-            try:
-                found = sorted(path for path in folder.iterdir() if path.suffix == ".toml" and path.is_file())
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                warnings.append(f"{folder}: agents can't be read ({error.strerror}), correct its permissions")
-                continue
+        try:
+            entries = [folder] if folder.is_file() else sorted(folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            warnings.append(f"{folder}: agents can't be read ({error.strerror}), correct its permissions")
+            continue
+        found = [path for path in entries if path.suffix == ".toml" and os.path.isfile(path)]
         for path in found:
             real = path.resolve()
             if real not in seen:

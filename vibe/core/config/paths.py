@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from vibe.system.errors import ConfigError
-from vibe.system.files import entries_of
+from vibe.system.files import entries_of, is_open
 
 PROJECT_DIRECTORY = ".vibe"
 CONFIG_FILE = "config.toml"
@@ -146,7 +146,7 @@ def _check_open(folder: Path) -> None:
     Raises:
         ConfigError: it can't.
     """
-    if os.path.isdir(folder) and not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+    if os.path.isdir(folder) and not is_open(folder, os.X_OK):
         raise ConfigError(str(folder), "", "can't be entered, correct its permissions")
 
 

@@ -27,7 +27,7 @@ from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, To
 from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
-from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
+from vibe.system.files import FileLock, append_all, entries_of, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
 
 INTERRUPTED_RESULT = (
@@ -508,9 +508,7 @@ class SessionLoader(Struct, eq=False):
 
     def _names(self) -> list[str]:
         """Return the names of the folders that hold sessions, newest first."""
-        if not self.sessions.is_dir():
-            return []
-        folders = [Path(entry.path) for entry in os.scandir(self.sessions) if entry.is_dir(follow_symlinks=False)]
+        folders = [Path(entry.path) for entry in entries_of(self.sessions) if entry.is_dir(follow_symlinks=False)]
         sessions = [path for path in folders if any((path / name).exists() for name in FILES)]
         return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
 

@@ -26,7 +26,7 @@ from msgspec import Struct, field, json, msgpack, structs
 from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
 from vibe.system.errors import remedy
-from vibe.system.files import regular_bytes, replace_file, text_of
+from vibe.system.files import entries_of, regular_bytes, replace_file, text_of
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.config_file import GitConfigError, read_settings
 from vibe.system.git.discovery import Located, locate
@@ -318,12 +318,8 @@ class Snapshots:
 
     def _empty_folders(self, folder: str, listed: AbstractSet[str]) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the unlisted folders below a folder that hold nothing but folders, skipping any that disappear."""
-        try:
-            with os.scandir(f"{self.workspace}/{folder}") as entries:
-                folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            return
-        for name in folders:
+        entries = entries_of(f"{self.workspace}/{folder}")
+        for name in [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]:
             path = f"{folder}/{name}" if folder else name
             if name == ".git" or path in listed:
                 continue

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.shell.sandbox.secrets import EMPTY
-from vibe.system.files import is_alive, new_folder, opened, try_lock
+from vibe.system.files import entries_of, is_alive, new_folder, opened, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"
@@ -34,14 +34,15 @@ def temporary_folder(base: str | None, owner: object) -> Path:
 def remove_abandoned(base: str | None = None) -> None:
     """Remove the folders of killed processes below ``base``, or in the system's usual place."""
     root = Path(base or tempfile.gettempdir())
-    for folder in filter(_is_ours, root.glob(f"{PREFIX}*")):
+    names = [entry.name for entry in entries_of(root)]
+    for folder in filter(_is_ours, (root / name for name in names if name.startswith(PREFIX))):
         if (lock := _lock(folder)) is not None:
             _end(folder, lock)
-    for folder in root.glob(f"{_NEW}*-*"):
-        pid = folder.name.removeprefix(_NEW).partition("-")[0]
-        if pid.isdecimal() and not is_alive(int(pid)):
+    for name in names:
+        pid = name.removeprefix(_NEW).partition("-")[0]
+        if name.startswith(_NEW) and pid.isdecimal() and not is_alive(int(pid)):
             with suppress(OSError):
-                folder.rmdir()  # its process died before the folder got its final name or any file
+                (root / name).rmdir()  # its process died before the folder got its final name or any file
 
 
 @contextmanager

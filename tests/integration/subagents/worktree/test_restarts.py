@@ -134,3 +134,19 @@ async def test_a_file_that_a_step_closed_is_not_silently_left_behind() -> None:
 
         assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
         assert "'shut', which can't be read and so can't be committed" in result.detail
+
+
+@pytest.mark.parametrize("mode", [0, 0o555])
+async def test_a_folder_in_which_this_user_cannot_write_leaves_every_file_as_it_was(mode: int) -> None:
+    with folder_of_nobody() as base:
+        rig = Rig(base).create(FILES)
+        (rig.root / "dir").chmod(mode)
+        work = shell("echo more > a.txt; rm b.txt; echo more > dir/c.txt; mkdir dir/new; echo x > dir/new/x")
+
+        result = await rig.executor(EditingExecutor({"s": work})).run(worktree_task("s"), NeverStop())
+
+        (rig.root / "dir").chmod(0o755)
+        assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
+        assert "'dir/c.txt', 'dir/new/x' can't be written: correct the permissions of the folder" in result.detail
+        assert {name: rig.read(name) for name in FILES} == FILES
+        assert rig.status() == []

@@ -403,3 +403,15 @@ def test_a_sound_journal_has_lost_nothing(tmp_path: Path) -> None:
         plan_id = store.plan_id
     with PlanStore.open(tmp_path, plan_id) as store:
         assert store.dropped == ()
+
+
+def test_a_workspace_that_is_closed_to_this_user_is_a_sentence() -> None:
+    with folder_of_nobody() as folder:
+        settings = SETTINGS.model_copy(update={"workspace": str(folder / "closed/work")})
+        (folder / "closed/work").mkdir(parents=True)
+        assert settings.existing_workspace().is_dir()
+
+        (folder / "closed").chmod(0)
+
+        with pytest.raises(UsageError, match="does not exist or can't be entered"):
+            settings.existing_workspace()

@@ -9,6 +9,7 @@ from vibe.app.engine.host import vibe_home
 from vibe.shell.sandbox.confinement import Confinement, Place
 from vibe.shell.sandbox.secrets import hidden_paths
 from vibe.shell.sandbox.settings import SandboxConfig
+from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -51,3 +52,11 @@ def test_a_user_without_a_home_needs_no_other_than_vibes(tmp_path: Path, monkeyp
     assert vibe_home({"VIBE_HOME": str(tmp_path)}, tmp_path) == tmp_path
     with pytest.raises(EnvironmentFailure, match="set VIBE_HOME to a folder"):
         vibe_home({}, tmp_path)
+
+
+def test_a_place_for_temporary_files_that_is_closed_to_this_user_holds_nothing_to_remove() -> None:
+    with folder_of_nobody() as home:
+        (home / "closed/tmp").mkdir(parents=True)
+        (home / "closed").chmod(0)
+
+        remove_abandoned(str(home / "closed/tmp"))

@@ -12,6 +12,7 @@ from subagents.step.tamper_guard import RunClaims, TamperGuard, checked_files, r
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
+from tests.fakes.unprivileged import folder_of_nobody
 from vibe.core.messages import Outcome
 from vibe.core.modes import ExecutionMode
 
@@ -104,6 +105,18 @@ def test_what_is_changed_or_gone_is_told(root: Path) -> None:
     (root / "tests" / "test_b.py").unlink()
 
     assert checks.changed() == ("tests/test_a.py", "tests/test_b.py")
+
+
+def test_checks_may_name_what_is_closed_to_this_user() -> None:
+    with folder_of_nobody() as base:
+        root = base / "work"
+        (root / "shut/tests").mkdir(parents=True)
+        (root / "a.py").touch()
+        (root / "shut").chmod(0)
+
+        checks = verification(root, "shut/tests/run.sh a.py", "cd shut/tests && make", "pytest shut/tests")
+
+        assert (checks.changed(), checks.config_changes()) == ((), ())
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -18,7 +18,7 @@ from msgspec import Struct
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
 from vibe.system.errors import closest, did_you_mean
-from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, overwrite
+from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, is_open, overwrite
 
 SNIFF_BYTES = 8_192
 """The number of bytes at the start of a file that decide if it is text."""
@@ -187,7 +187,7 @@ def status_of(path: Path, name: str) -> os.stat_result:
     """
     try:
         found = path.stat()
-        if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        if not is_open(path, os.R_OK):
             raise PermissionError
     except OSError as error:
         raise _access_error(error, path, name) from error
