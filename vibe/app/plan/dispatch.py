@@ -11,7 +11,6 @@ import anyio.to_thread
 from msgspec import Struct
 
 from ipc.events import PlanExpectation, WarningEvent
-from ipc.sink import EventSink
 from planner.plan.loader import load_plan
 from planner.plan.step_limits import usual_limits
 from planner.plan.write_claims import accepted_writes
@@ -85,7 +84,7 @@ async def dispatch_steps(
     worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, steps.services))
     await worktrees.recover()
     executor = recording_executor(worktrees, store, engine, plan, sink, run.turn)
-    width = await _width(store.settings.max_parallel, run.channel.sink)
+    width = await _width(run)
     dispatcher = Dispatcher(
         loaded=prepared.loaded,
         width=width,
@@ -176,13 +175,14 @@ def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
     return replan_policy(context, config, settings, folder=folder, kept_by=kept_by)
 
 
-async def _width(wanted: int, sink: EventSink) -> int:
+async def _width(run: HeldRun) -> int:
     """Return how many steps may run side by side, and warn if that is fewer than were asked for."""
+    wanted = run.store.settings.max_parallel
     width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (
             f"at most {width} steps run in parallel, not {wanted}: the limit of open files is too low; "
             "raise it with `ulimit -n`"
         )
-        sink.publish(WarningEvent(code="files.limit", message=message))
+        run.channel.sink.publish(WarningEvent(code="files.limit", message=message))
     return width
