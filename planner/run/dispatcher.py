@@ -26,13 +26,13 @@ from planner.run.watchdog import Timers, Watchdog
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import carry_out, decide
-from planner.state.lists import result_of_list, with_list
-from planner.state.outcome import BUDGET_REASON, RunResult, outcome_of, warnings_of
+from planner.state.lists import result_of_list
+from planner.state.outcome import BUDGET_REASON, RunResult, result_of
 from planner.state.schedule import schedule_of
 from planner.state.state import ACTIVE, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
-from vibe.core.messages import Outcome, Usage, total_of
+from vibe.core.messages import Outcome, Usage
 from vibe.system.errors import UsageError, innermost
 
 AttemptT = TypeVar("AttemptT")
@@ -184,20 +184,7 @@ class Dispatcher:
         await to_thread.run_sync(self._store.write_snapshot, state)
         if self._end_fact is not None:
             self._sink.publish(self._end_fact)
-        schedule = schedule_of(state)
-        steps = tuple(with_list(state, schedule.steps, step.id) for step in schedule.plan.steps)
-        spending = total_of(state.spent().values())
-        return RunResult(
-            plan_id=self._store.plan_id,
-            status=state.status,
-            outcome=state.outcome or outcome_of(state, state.status, state.reason),
-            reason=state.reason,
-            steps=steps,
-            warnings=warnings_of(steps, self._store.dropped),
-            usage=spending.usage,
-            cost_usd=spending.cost_usd,
-            duration_s=self._clock() - started,
-        )
+        return result_of(state, self._store.dropped, self._clock() - started)
 
     # --- commands and effects ---------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from planner.plan.status import PlanStatus, StepStatus
+from planner.state.lists import with_list
+from planner.state.schedule import schedule_of
 from planner.state.state import State, StepState
 from subagents.step_result import ENVIRONMENT_REASON
-from vibe.core.messages import Outcome, Usage
+from vibe.core.messages import Outcome, Usage, total_of
 
 BUDGET_REASON = "budget"
 DECISION_REASON = "decision"
@@ -31,6 +33,24 @@ class RunResult(Struct, frozen=True, kw_only=True):
     usage: Usage
     cost_usd: float | None
     duration_s: float
+
+
+def result_of(state: State, dropped: Sequence[str], duration_s: float) -> RunResult:
+    """Return the result of a run that leaves the plan in this state; see ``warnings_of`` for ``dropped``."""
+    schedule = schedule_of(state)
+    steps = tuple(with_list(state, schedule.steps, step.id) for step in schedule.plan.steps)
+    spending = total_of(state.spent().values())
+    return RunResult(
+        plan_id=state.plan_id,
+        status=state.status,
+        outcome=state.outcome or outcome_of(state, state.status, state.reason),
+        reason=state.reason,
+        steps=steps,
+        warnings=warnings_of(steps, dropped),
+        usage=spending.usage,
+        cost_usd=spending.cost_usd,
+        duration_s=duration_s,
+    )
 
 
 def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from vibe.app.engine.build import Engine, EngineRequest
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.trust import DOCS
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.redaction import redact
 
 HOME_FILES = ("agents", "commands", "hooks.toml", "memory", "prompts", "skills", "tools", *DOCS)
@@ -106,6 +106,7 @@ def shipment(engine: Engine) -> Shipment:
 
     Raises:
         UsageError: If its files are more than 2 000, or more than 32 MB.
+        EnvironmentFailure: If one of them can't be read.
     """
     home, request = engine.loaded.home, engine.request
     settings, left_out = without_secrets(engine.config)
@@ -117,8 +118,13 @@ def shipment(engine: Engine) -> Shipment:
         provider["script"] = given(provider.get("script", ""))
     replay = Path(given(str(request.replay))) if request.replay else None
     trust = engine.loaded.trusts(request.workdir.resolve())
-    request = structs.replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
-    return Shipment(request=request, files=_read(sources), left_out=left_out)
+    request = replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
+    try:
+        return Shipment(request=request, files=_read(sources), left_out=left_out)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"{error.filename}: {error.strerror}: a cluster's workers need it, too: make it readable, or remove it"
+        ) from error
 
 
 def _worker_path(home: Path, sources: dict[str, Path], text: str) -> str:
@@ -150,8 +156,13 @@ def _files(source: Path) -> Iterator[Path]:
     """Yield the files of a folder, or the file itself, but no hidden ones such as ``.env`` and no caches of Python."""
     if os.path.isfile(source):
         yield source
-    for folder, folders, names in os.walk(source):
+    for folder, folders, names in os.walk(source, onerror=_refuse_closed):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         for name in sorted(names):
             if not name.startswith(".") and os.path.isfile(path := Path(folder, name)):
                 yield path
+
+
+def _refuse_closed(error: OSError) -> None:
+    if isinstance(error, PermissionError):  # any other: ``source`` is a file, or is not there
+        raise error

@@ -15,14 +15,13 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import preview_next_run
-from planner.state.outcome import RunResult
+from planner.state.outcome import RunResult, result_of
 from planner.store.current_plan import open_decisions
 from planner.store.folder import PlanRunOptions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
 from subagents.step_result import ENVIRONMENT_REASON
-from vibe.app.conversation.opening import PromptResult
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
@@ -33,8 +32,7 @@ from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import agents_to_come, plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_steps, revision_agents
-from vibe.core.agent_loop import ActResult
-from vibe.core.messages import Outcome, Spent
+from vibe.core.messages import Outcome
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -92,6 +90,7 @@ class PlanSession:
             EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk, a lock or the bus refuses.
         """
         run, host, control, audience = self._prepared, self._host, self.control, self._audience
+        started, problem = anyio.current_time(), ""
         decider = None if audience.decide is None else DecisionPrompter(audience.decide)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.aclose)
@@ -137,11 +136,13 @@ class PlanSession:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
                 outcome = await dispatch_steps(held, control, stack, before_start)
             except EnvironmentFailure as error:
-                record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, account)
-                return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
+                problem = str(error)
+                outcome = await anyio.to_thread.run_sync(_broken_off, store, anyio.current_time() - started)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
+            if problem:
+                record = replace(record, result=problem, detail=problem)
             is_paused = outcome.status is PlanStatus.PAUSED
             waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_paused else ()
         return PlanRun(
@@ -206,16 +207,11 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
     )
 
 
-def broken_off_record(
-    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spent
-) -> RunRecord:
-    """Return the record of a run that could no longer write its plan's folder.
-
-    The state of the steps is on disk.
-    """
-    acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
-    ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd)
-    return structs.replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
+def _broken_off(store: PlanStore, duration_s: float) -> RunResult:
+    """Return the result of a run whose surroundings failed, so that it may not have recorded its end. Reads files."""
+    state = preview_next_run(store.state(), store.effective(), store.settings.decisions)
+    state.status, state.reason, state.outcome = PlanStatus.PAUSED, ENVIRONMENT_REASON, None
+    return result_of(state, store.dropped, duration_s)
 
 
 def _closing_text(outcome: RunResult) -> str:

@@ -17,12 +17,14 @@ from ipc.commands import Act, Pause, StepAction
 from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
-from planner.plan.status import PlanStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.store.folder import ApprovalSetting, PlanRunOptions
+from tests.fakes.full_disk import file_size_limit
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.core.messages import Outcome
+from vibe.front.plan_summary import summary_text
 
 WAITS = "while [ ! -e go ]; do sleep 0.02; done"
 
@@ -89,6 +91,35 @@ async def test_two_plans_run_in_one_process_and_take_no_signals(tmp_path: Path) 
     assert (ended["one"].status, ended["one"].record.exit_code) == (PlanStatus.COMPLETED, 0)
     assert (ended["two"].status, ended["two"].record.exit_code) == (PlanStatus.FAILED, 1)
     assert ended["two"].record.result == "step 'a' was cancelled: the step was stopped by a command"
+
+
+async def test_a_full_disk_pauses_a_plan_whose_record_counts_what_was_done(tmp_path: Path) -> None:
+    session, watcher = await opened(
+        tmp_path, {"id": "a", "command": "true"}, {"id": "b", "command": WAITS, "depends_on": ["a"]}
+    )
+    ended: list[PlanRun] = []
+    over = anyio.Event()
+
+    async def run() -> None:
+        ended.append(await session.run())
+        over.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await watcher.until("b", "in_progress")
+        [journal] = [path async for path in anyio.Path(tmp_path).glob("home/plans/*/journal.jsonl")]
+        with file_size_limit((await journal.stat()).st_size):
+            await anyio.Path(tmp_path, "work/go").touch()
+            await over.wait()
+    [broken_off] = ended
+
+    assert (broken_off.status, broken_off.record.exit_code) == (PlanStatus.PAUSED, 3)
+    assert "File too large" in broken_off.record.detail
+    assert [(step.id, step.status) for step in broken_off.record.steps or ()] == [
+        ("a", StepStatus.COMPLETED),
+        ("b", StepStatus.PENDING),
+    ]
+    assert ": 1 of 2 steps, " in summary_text(broken_off)
 
 
 async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_path: Path) -> None:

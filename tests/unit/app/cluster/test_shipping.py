@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.unprivileged import folder_of_nobody
 from vibe.app.cluster import shipping
 from vibe.app.cluster.shipping import shipment, without_secrets
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import GivenSettings
 from vibe.core.config.models import VibeConfig
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"  # noqa: S105  made up
 
@@ -129,6 +130,18 @@ def test_a_home_that_is_too_much_is_said(host: Host, tmp_path: Path, monkeypatch
 
     with pytest.raises(UsageError, match=r"more than 2000 files or 0 MB, at .*AGENTS.md"):
         shipment(build_engine(host, EngineRequest(workdir=tmp_path)))
+
+
+@pytest.mark.parametrize("closed", ["skills", "skills/mine", "skills/mine/SKILL.md", "hooks.toml"])
+def test_nothing_that_may_not_be_read_is_left_out_without_a_word(host: Host, closed: str) -> None:
+    with folder_of_nobody() as folder:
+        write(folder, skills__mine__SKILL_md="---\nname: mine\ndescription: d\n---\n")
+        engine = build_engine(replace(host, home=folder), EngineRequest(workdir=folder))
+        write(folder, hooks_toml="")
+        (folder / closed).chmod(0)
+
+        with pytest.raises(EnvironmentFailure, match=rf"{closed}: Permission denied: .*make it readable, or remove it"):
+            shipment(engine)
 
 
 def test_a_warning_names_what_is_left_out_and_what_to_do() -> None:
