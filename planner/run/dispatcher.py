@@ -184,7 +184,7 @@ class Dispatcher:
         await to_thread.run_sync(self._store.write_snapshot, state)
         if self._end_fact is not None:
             self._sink.publish(self._end_fact)
-        return result_of(state, self._store.dropped, self._clock() - started)
+        return result_of(state, schedule_of(state).plan, self._store.dropped, self._clock() - started)
 
     # --- commands and effects ---------------------------------------------------------------------------------
 

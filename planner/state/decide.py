@@ -40,7 +40,7 @@ from planner.state.lists import result_of_list
 from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
 from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
-from subagents.step_result import StepResult
+from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.messages import Outcome, total_of
 
 BLOCKED_AT_ONCE = 256
@@ -196,6 +196,15 @@ def preview_next_run(state: State, loaded: LoadedPlan, flags: dict[str, tuple[st
         for fact in mark_blocked(state, c.MarkBlocked(), at).facts:
             evolve(state, fact)
     return state
+
+
+def break_off(state: State, at: float) -> list[e.Fact]:
+    """Pause a plan whose run can't record its end, as on a full disk, and return the facts for those who watch it."""
+    moved = [step_moved(state, step_id, StepStatus.PENDING, at, (ENVIRONMENT_REASON, "")) for step_id in state.running]
+    paused = stamped(state, e.PlanPausedEvent(reason=ENVIRONMENT_REASON, outcome=Outcome.FAILED), at)
+    for fact in (*moved, paused):
+        evolve(state, fact)
+    return [*moved, paused]
 
 
 def _is_asking(fact: e.Fact) -> bool:

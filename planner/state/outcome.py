@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from planner.plan.model import Plan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.lists import with_list
-from planner.state.schedule import schedule_of
 from planner.state.state import State, StepState
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import Outcome, Usage, total_of
@@ -35,10 +35,10 @@ class RunResult(Struct, frozen=True, kw_only=True):
     duration_s: float
 
 
-def result_of(state: State, dropped: Sequence[str], duration_s: float) -> RunResult:
+def result_of(state: State, plan: Plan, dropped: Sequence[str], duration_s: float) -> RunResult:
     """Return the result of a run that leaves the plan in this state; see ``warnings_of`` for ``dropped``."""
-    schedule = schedule_of(state)
-    steps = tuple(with_list(state, schedule.steps, step.id) for step in schedule.plan.steps)
+    known = {step.id: step for step in plan.steps}
+    steps = tuple(with_list(state, known, step_id) for step_id in known)
     spending = total_of(state.spent().values())
     return RunResult(
         plan_id=state.plan_id,

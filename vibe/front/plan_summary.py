@@ -47,7 +47,8 @@ def below_card(ended: PlanRun) -> list[str]:
     if ended.status is PlanStatus.PAUSED:
         steps = ended.record.steps or ()
         done = sum(step.status is StepStatus.COMPLETED for step in steps)
-        return [f"paused at {done}/{len(steps)}", *lines]
+        why = f": {one_line(ended.record.detail, WHY_LENGTH)}" if ended.record.detail else ""
+        return [f"paused at {done}/{len(steps)}{why}", *lines]
     is_bounded = ended.record.outcome in {Outcome.LIMIT, Outcome.BLOCKED}
     return [*lines, *(_next_commands(ended, in_chat=True) if is_bounded else ())]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -10,12 +11,13 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct, structs
 
-from ipc.events import WarningEvent
+from ipc.events import Fact, WarningEvent
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
-from planner.state.decide import preview_next_run
+from planner.state.decide import break_off, preview_next_run
 from planner.state.outcome import RunResult, result_of
+from planner.state.schedule import align_steps
 from planner.store.current_plan import open_decisions
 from planner.store.folder import PlanRunOptions
 from planner.store.store import PlanStore
@@ -137,7 +139,9 @@ class PlanSession:
                 outcome = await dispatch_steps(held, control, stack, before_start)
             except EnvironmentFailure as error:
                 problem = str(error)
-                outcome = await anyio.to_thread.run_sync(_broken_off, store, anyio.current_time() - started)
+                outcome, facts = await anyio.to_thread.run_sync(_broken_off, store, anyio.current_time() - started)
+                for fact in facts:
+                    channel.sink.publish(fact)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
@@ -207,11 +211,13 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
     )
 
 
-def _broken_off(store: PlanStore, duration_s: float) -> RunResult:
-    """Return the result of a run whose surroundings failed, so that it may not have recorded its end. Reads files."""
-    state = preview_next_run(store.state(), store.effective(), store.settings.decisions)
-    state.status, state.reason, state.outcome = PlanStatus.PAUSED, ENVIRONMENT_REASON, None
-    return result_of(state, store.dropped, duration_s)
+def _broken_off(store: PlanStore, duration_s: float) -> tuple[RunResult, list[Fact]]:
+    """Return the result of a run that can't record its end, and the facts that tell it. Reads files."""
+    state, plan = store.state(), store.effective().plan
+    has_begun = bool(state.attached)
+    align_steps(state, plan)
+    facts = break_off(state, time.time())
+    return result_of(state, plan, store.dropped, duration_s), facts if has_begun else []
 
 
 def _closing_text(outcome: RunResult) -> str:

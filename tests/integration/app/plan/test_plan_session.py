@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from ipc.commands import Act, Pause, StepAction
-from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
+from ipc.events import Event, PlanPausedEvent, PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus, StepStatus
@@ -120,6 +120,8 @@ async def test_a_full_disk_pauses_a_plan_whose_record_counts_what_was_done(tmp_p
         ("b", StepStatus.PENDING),
     ]
     assert ": 1 of 2 steps, " in summary_text(broken_off)
+    assert [event.status for event in watcher.events if isinstance(event, PlanStepUpdateEvent)][-1] == "pending"
+    assert [event.reason for event in watcher.events if isinstance(event, PlanPausedEvent)] == ["environment"]
 
 
 async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_path: Path) -> None:
