@@ -18,7 +18,7 @@ from planner.run.control import PlanControl
 from planner.state.decide import break_off, preview_next_run
 from planner.state.outcome import RunResult, result_of
 from planner.state.schedule import align_steps
-from planner.store.current_plan import open_decisions
+from planner.store.current_plan import effective_plan, open_decisions
 from planner.store.folder import PlanRunOptions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
@@ -137,11 +137,13 @@ class PlanSession:
                 if weakness := run.engine.confinement.weakness:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
                 outcome = await dispatch_steps(held, control, stack, before_start)
-            except EnvironmentFailure as error:
-                problem = str(error)
+            except Exception as error:
                 outcome, facts = await anyio.to_thread.run_sync(_broken_off, store, anyio.current_time() - started)
                 for fact in facts:
                     channel.sink.publish(fact)
+                if not isinstance(error, EnvironmentFailure):
+                    raise
+                problem = str(error)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
@@ -213,7 +215,8 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
 
 def _broken_off(store: PlanStore, duration_s: float) -> tuple[RunResult, list[Fact]]:
     """Return the result of a run that can't record its end, and the facts that tell it. Reads files."""
-    state, plan = store.state(), store.effective().plan
+    state = store.folder.state()  # the run's own may be ahead of what was recorded
+    plan = effective_plan(store.folder, state).plan
     has_begun = bool(state.attached)
     align_steps(state, plan)
     facts = break_off(state, time.time())

@@ -19,6 +19,7 @@ from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.store.folder import ApprovalSetting, PlanRunOptions
+from planner.store.store import PlanStore
 from tests.fakes.full_disk import file_size_limit
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
@@ -122,6 +123,22 @@ async def test_a_full_disk_pauses_a_plan_whose_record_counts_what_was_done(tmp_p
     assert ": 1 of 2 steps, " in summary_text(broken_off)
     assert [event.status for event in watcher.events if isinstance(event, PlanStepUpdateEvent)][-1] == "pending"
     assert [event.reason for event in watcher.events if isinstance(event, PlanPausedEvent)] == ["environment"]
+
+
+async def test_no_error_of_ours_leaves_a_plan_at_work_for_those_who_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    session, watcher = await opened(tmp_path, {"id": "a", "command": "true"})
+    monkeypatch.setattr(PlanStore, "write_result", fail)
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await session.run()
+
+    told = [event for event in watcher.events if isinstance(event, PlanStepUpdateEvent | PlanPausedEvent)]
+    assert [getattr(event, "status", "paused") for event in told] == ["in_progress", "pending", "paused"]
 
 
 async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_path: Path) -> None:
