@@ -118,7 +118,7 @@ def shipment(engine: Engine) -> Shipment:
         provider["script"] = given(provider.get("script", ""))
     replay = Path(given(str(request.replay))) if request.replay else None
     trust = engine.loaded.trusts(request.workdir.resolve())
-    request = replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
+    request = structs.replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
     try:
         return Shipment(request=request, files=_read(sources), left_out=left_out)
     except OSError as error:

@@ -148,7 +148,7 @@ class PlanSession:
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
             if problem:
-                record = replace(record, result=problem, detail=problem)
+                record = structs.replace(record, result=problem, detail=problem)
             is_paused = outcome.status is PlanStatus.PAUSED
             waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_paused else ()
         return PlanRun(
