@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from textual._compositor import Compositor
+from textual.app import App
 from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.timer import Timer
-
-if TYPE_CHECKING:
-    from textual.app import App
 
 SECONDS_PER_FRAME: Final = 0.125
 """The period of what is animated."""

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from subprocess import DEVNULL
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 from anyio import EndOfStream, Lock, create_task_group, move_on_after, open_process
@@ -16,15 +16,12 @@ from anyio.abc import Process
 from ipc.errors import IpcError
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp, show
-from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
+from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold, choice_of
 from vibe.cli.textual_ui.panels.request_queue import Awaited
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.system.errors import EnvironmentFailure
-
-if TYPE_CHECKING:
-    from vibe.cli.textual_ui.chat_screen import Hold
 
 PAGE: Final = (sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json")
 START_SECONDS: Final = 15.0

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
+from textual.app import App
 
 from ipc.registry import Registry
+from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
 from vibe.app.first_use.flow import FirstUse
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
@@ -20,6 +23,7 @@ from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
 from vibe.cli.textual_ui.screens.review_screen import review_changes
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.core.messages import AssistantMessage
+from vibe.front.cells import Line
 from vibe.front.event_text import counted, plus_minus
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
@@ -27,14 +31,6 @@ from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.table import ON_SCREEN
 from vibe.front.slash.wording import too_much
 from vibe.system.errors import ConfigError, UsageError, VibeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from textual.app import App
-
-    from vibe.app.engine.host import Host
-    from vibe.front.cells import Line
 
 SAMPLE: list[Line] = [
     [("> ", "accent bold"), ("Fix the tests", "")],

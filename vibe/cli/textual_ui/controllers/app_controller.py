@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,10 +12,6 @@ from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 from vibe.front.slash.command import user_command
 from vibe.front.slash.table import of_screen
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 COMMAND_MARK = "/"
 

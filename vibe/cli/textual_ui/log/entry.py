@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from vibe.front.cells import Line
+from vibe.front.cells import Line
 
 COLUMNS: Final = 4000
 """The most characters shown of a line; a longer one is cut, with a note of how many are missing."""

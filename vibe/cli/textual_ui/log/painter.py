@@ -6,23 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from vibe.cli.textual_ui.log.entry import clean, clean_line, last_with_words, middle_cut
+from vibe.cli.textual_ui.log.entry import LogEntry, clean, clean_line, last_with_words, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
 from vibe.core.told_files import split_files
 from vibe.front.cells import Line, Piece, text_of
 from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import CALL_MARKS, counted
-
-if TYPE_CHECKING:
-    from vibe.cli.textual_ui.log.entry import LogEntry
-
 
 _MARGIN: Final = " " * 6
 _MOST_HIGHLIGHTED: Final = 20_000

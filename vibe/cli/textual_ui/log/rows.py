@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -16,10 +16,8 @@ from textual.visual import Visual
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.refresher import app_of
+from vibe.front.cells import Line
 from vibe.system.plain_text import plain_line
-
-if TYPE_CHECKING:
-    from vibe.front.cells import Line
 
 
 class LogBlock(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import TextArea
 
 from ipc.events import PlanProposedEvent
 from vibe.cli.textual_ui.panels.panel_frame import NARROW, WAKE_SECONDS, PanelFrame, TypingGuard
@@ -19,13 +20,9 @@ from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, LeavePanel, Plan
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_panels import panel_for
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue
-
-if TYPE_CHECKING:  # it loads tree-sitter
-    from textual.widgets import TextArea
-
-    from vibe.view.agent_view import Key
-    from vibe.view.plan_view import PlanView
-    from vibe.view.view import View
+from vibe.view.agent_view import Key
+from vibe.view.plan_view import PlanView
+from vibe.view.view import View
 
 Shown = TypeVar("Shown", bound=PanelFrame)
 

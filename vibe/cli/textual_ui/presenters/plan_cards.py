@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from types import ModuleType
+from typing import Final, TypeAlias
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.ticker import PLANNER, is_live
 from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
+from vibe.front.cells import Line
 from vibe.view.agent_view import AgentView, Key, TurnView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from vibe.front.cells import Line
 
 SHARE: Final = 0.6
 """The largest share of the log's height that a card takes."""

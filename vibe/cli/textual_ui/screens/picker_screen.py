@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from anyio import to_thread
 from textual import events
@@ -16,12 +16,10 @@ from textual.screen import ModalScreen
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import LinesPage
+from vibe.front.cells import Line
 from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line
-
-if TYPE_CHECKING:
-    from vibe.front.cells import Line
 
 Preview: TypeAlias = "Callable[[PickRow, int], Sequence[Line]]"
 TEXT_FROM: Final = 3
