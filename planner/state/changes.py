@@ -7,8 +7,7 @@ command to the step answers that decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from functools import partial
 from typing import Any, Final, TypeVar
 

@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from ipc import events as e
-from planner.plan.status import FINAL_STATUSES as FINAL
-from planner.plan.status import PlanStatus, StepStatus
+from planner.plan.status import FINAL_STATUSES as FINAL, PlanStatus, StepStatus
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome, Spent
 

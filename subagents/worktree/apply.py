@@ -11,8 +11,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Generator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Generator, Sequence, Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 

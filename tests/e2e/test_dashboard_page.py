@@ -26,8 +26,7 @@ from ipc.commands import AnswerQuestion, Approve, GivePrompt, Reply, Steer
 from ipc.registry import Registry
 from tests.e2e.chromium import OTHER_NAME, PROGRAM, Browser, Page, chromium
 from tests.e2e.conftest import EXAMPLES, REPOSITORY, VibeCommand, command_step
-from tests.fakes.runs import ASKED, running
-from tests.fakes.runs import STEPS as STEPS_OF_TWO
+from tests.fakes.runs import ASKED, STEPS as STEPS_OF_TWO, running
 from tests.fakes.waiting import until
 from vibe.dashboard.stream import MOST_PAGES
 from vibe.view.agent_view import MOST_ENTRIES

@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, Client, RequestError, spawn_agent_process
-from acp import schema as s
+from acp import PROTOCOL_VERSION, Client, RequestError, schema as s, spawn_agent_process
 from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 from anyio import Event, fail_after

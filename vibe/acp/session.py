@@ -9,8 +9,7 @@ from typing import Literal
 
 from acp import Client, RequestError, schema
 from acp.helpers import update_available_commands, update_current_mode
-from anyio import CancelScope, to_thread
-from anyio import Event as Signal
+from anyio import CancelScope, Event as Signal, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, convert, field
 

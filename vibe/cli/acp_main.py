@@ -16,8 +16,7 @@ from vibe.app.engine.host import allow_open_files
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
-from vibe.cli.main import COLLECTED_AT
-from vibe.cli.main import main as vibe
+from vibe.cli.main import COLLECTED_AT, main as vibe
 from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.system.awake_loop import run_awake

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from anyio import Event as Signal
-from anyio import sleep
+from anyio import Event as Signal, sleep
 
 from ipc import events as e
 from ipc.commands import AnswerQuestion, ApprovalScope, Approve, Decide

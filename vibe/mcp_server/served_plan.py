@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 
 from ipc.commands import AnswerQuestion, Approve, Cancel, Decide, Pause, Reply
 from ipc.errors import IpcError
-from ipc.events import ApprovalRequestEvent
-from ipc.events import Event as Happening
+from ipc.events import ApprovalRequestEvent, Event as Happening
 from ipc.sink import EventSink
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.loader import LoadedPlan, load_plan, yaml_form

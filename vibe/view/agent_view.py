@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct, field
 
 from ipc import events as e
-from ipc.events import CommandDisplay
 from vibe.view.figures import dollars, short, took
 
 MOST_ENTRIES = 400
@@ -109,7 +108,7 @@ class CallView(EntryView, kw_only=True, eq=False):
     @property
     def exit_code(self) -> int | None:
         """The exit code of a command. None for any other call, and until the command has ended."""
-        return self.display.exit_code if isinstance(self.display, CommandDisplay) else None
+        return self.display.exit_code if isinstance(self.display, e.CommandDisplay) else None
 
     @property
     def outcome(self) -> str:

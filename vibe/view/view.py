@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias, get_args
 from msgspec import Struct, field
 
 from ipc import events as e
-from ipc.events import OWN_ANSWERS
 from planner.state.state import State
 from vibe.system.plain_text import plain_line
 from vibe.view.agent_view import (
@@ -465,7 +464,7 @@ def _request_settled(
 
 def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
     """Return a sentence about an answer from elsewhere; empty if it came from here, or if there is none."""
-    if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
+    if isinstance(event, e.RequestWithdrawnEvent) or event.by in e.OWN_ANSWERS:
         return ""
     decided = "declined" if getattr(event, "cancelled", False) else getattr(event, "decision", "answered")
     given = {"allow": "allowed", "deny": "refused"}.get(decided, decided)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
 from ipc import events as e

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ipc.events import StepOutline, WorkOrder
 from planner.plan.model import StepStatus
 from planner.state.schedule import outline_of
 from planner.state.state import StepState
-from tests.unit.planner.scripted_run import make_plan
-from tests.unit.planner.scripted_run import step as planned
+from tests.unit.planner.scripted_run import make_plan, step as planned
 from vibe.front.cells import cells_of, text_of
 from vibe.front.plan_graph import MANY, GraphLook, Shape, columns, doing, grouped, plan_text, rails, shape, sign
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.report.formatting import one_line as document_line
-from planner.report.formatting import time_text
+from planner.report.formatting import one_line as document_line, time_text
 from vibe.front.event_text import one_line as terminal_line
 from vibe.front.request_text import visible
 from vibe.front.start_screen import past_time

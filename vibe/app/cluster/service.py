@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from socket import AF_INET, AF_INET6
 from uuid import uuid4
 
 from anyio import CancelScope, DelimiterNotFound, IncompleteRead, move_on_after, open_process, sleep
@@ -125,7 +124,7 @@ def check_free(address: ClusterAddress, host: str) -> None:
         EnvironmentFailure: If something else listens there, or the host is another machine's.
     """
     try:
-        socket.create_server((host, address.port), family=AF_INET6 if ":" in host else AF_INET).close()
+        socket.create_server((host, address.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
         problem = (error.strerror or str(error)).partition(" (while")[0]
         raise EnvironmentFailure(

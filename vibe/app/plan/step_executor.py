@@ -22,7 +22,6 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepDocument, StepPlace, step_context
 from vibe.core import extensions
 from vibe.core.config.models import ClusterConfig
-from vibe.core.extensions import extension_names, load_extension
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError
 
@@ -58,7 +57,7 @@ def check_executor(name: str) -> None:
     Raises:
         UsageError: If there is none.
     """
-    if name not in OWN_EXECUTORS and name not in (others := extension_names(extensions.EXECUTORS)):
+    if name not in OWN_EXECUTORS and name not in (others := extensions.extension_names(extensions.EXECUTORS)):
         known = dict.fromkeys((*OWN_EXECUTORS, *others))
         raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join(known)}")
 
@@ -121,7 +120,7 @@ async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     name = DEFAULT_EXECUTOR if named == PROGRAM else named
     # Other packages get the executor of this process, as docs/guide/extending.md promises. Ours share the claims.
     given = claims if name in OWN_EXECUTORS else local_executor(steps, claims)
-    make = await to_thread.run_sync(load_extension, extensions.EXECUTORS, name)
+    make = await to_thread.run_sync(extensions.load_extension, extensions.EXECUTORS, name)
     async with make(steps, given) as executor:
         yield executor if program is None else program.executor(executor, steps.place.workspace)
 

@@ -6,8 +6,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from functools import partial
 from itertools import chain, count
 from typing import Any, cast

@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from signal import SIGINT, Signals
 from subprocess import STDOUT
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -24,8 +23,7 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
-from textual.events import AppBlur, AppFocus, Event, Paste
-from textual.events import Key as KeyPressed
+from textual.events import AppBlur, AppFocus, Event, Key as KeyPressed, Paste
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
@@ -520,8 +518,8 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
         finally:
             app.exit()
 
-    def on_signal(which: Signals, _count: int) -> None:
-        if which is SIGINT:
+    def on_signal(which: signal.Signals, _count: int) -> None:
+        if which is signal.SIGINT:
             app.controller.interrupt()
         else:
             app.controller.leave()

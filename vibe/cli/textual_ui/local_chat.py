@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from ipc.commands import Steer
 from ipc.errors import IpcError
-from ipc.events import AnswerEvent, PlanDecisionEvent, PlanProposedEvent
-from ipc.events import Event as BusEvent
+from ipc.events import AnswerEvent, Event as BusEvent, PlanDecisionEvent, PlanProposedEvent
 from planner.plan.status import PlanStatus
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat

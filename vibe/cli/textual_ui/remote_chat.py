@@ -11,8 +11,7 @@ from msgspec import structs
 
 from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, RunCommand, Steer, StepAction
 from ipc.errors import IpcError
-from ipc.events import AnswerEvent, PlanCompletedEvent, PlanDecisionEvent, PlanPausedEvent
-from ipc.events import Event as BusEvent
+from ipc.events import AnswerEvent, Event as BusEvent, PlanCompletedEvent, PlanDecisionEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host

@@ -8,8 +8,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path

@@ -15,8 +15,7 @@ import stat
 import subprocess
 import time
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO

@@ -38,8 +38,7 @@ from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
-from vibe.app.plan import commands as plan_router
-from vibe.app.plan import control_handler
+from vibe.app.plan import commands as plan_router, control_handler
 from vibe.app.plan.commands import CommandRefusedError, give
 from vibe.app.plan.control_handler import plan_router as serving
 from vibe.app.plan.prepare import PlanOverError, prepare_resumed

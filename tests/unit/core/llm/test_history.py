@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vibe.core.llm.history import EMPTY_ANSWER, IMAGES_FOLLOW, NO_RESULT, normalised
 from vibe.core.messages import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import Reply, ServedCall, Shape, events_of

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipc.events import ApprovalRequestEvent, ToolResultEvent
 from tests.fakes.tools import ExecutorRig, ScriptedApprover, call

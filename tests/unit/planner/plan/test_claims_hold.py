@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from planner.plan.write_claims import globs_overlap, parse_glob
 from vibe.system.globs import matches_any

@@ -8,8 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.dag import Dag, find_cycles, shown_cycle
 from planner.plan.diagnostics import GraphError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from planner.plan.dag import Dag
 from planner.plan.estimate import MAX_OVERLAPS, Estimate, estimate, notes

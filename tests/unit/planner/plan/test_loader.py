@@ -13,8 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import LoadedPlan, load_plan, plan_json_schema, read_plan_file

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.diagnostics import PlanInvalidError, Position
 from planner.plan.loader import JSON, load_plan, read_plan_file

@@ -5,8 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import LoadedPlan, load_plan, read_plan_file, yaml_form

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.write_claims import ANYWHERE, globs_overlap, parse_glob
 from vibe.core.modes import ONLY_READING

@@ -8,8 +8,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError

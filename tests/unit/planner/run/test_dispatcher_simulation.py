@@ -12,8 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import msgspec
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from ipc.events import (

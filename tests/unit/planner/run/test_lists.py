@@ -14,8 +14,7 @@ import anyio.from_thread
 import pytest
 from anyio import to_thread
 
-from ipc.commands import Act as ActOnStep
-from ipc.commands import Pause, Revise, StepAction
+from ipc.commands import Act as ActOnStep, Pause, Revise, StepAction
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent, PlanUnfoldedEvent
 from planner.plan.for_each import children_of
 from planner.plan.loader import LoadedPlan, load_plan

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ipc.commands import StepAction
 from ipc.events import Fact, PlanUnfoldedEvent

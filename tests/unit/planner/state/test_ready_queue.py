@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.plan.write_claims import ANYTHING, NOTHING, Claim, claims_overlap, parse_glob
 from planner.state.schedule import ReadyQueue

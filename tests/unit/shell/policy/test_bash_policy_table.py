@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.unit.shell.policy import shell_lab
 from tests.unit.shell.policy.bash_construct_lines import CONSTRUCTED, HARMLESS

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from subagents.agent.budget import Account, Limits
 from vibe.core.budget import BudgetExhaustedError

@@ -8,7 +8,6 @@ import re
 import string
 import zlib
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address
 from socket import SOCK_STREAM
 from typing import Annotated, Any, ClassVar, Protocol
 from urllib.parse import quote, urljoin, urlsplit
@@ -129,7 +128,7 @@ def refusal(address: str) -> str | None:
         (ip.is_private, "is a private address"),
         (not ip.is_global or any(ip in network for network in _NOT_GLOBAL), "is not a public address"),
         (ip.is_reserved, "is a reserved address"),
-        (isinstance(ip, IPv6Address) and ip.is_site_local, "is a private address"),
+        (isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local, "is a private address"),
     ):
         if is_so:
             return kind
@@ -173,15 +172,15 @@ def _target(path: str, query: str) -> str:
     return quote(target, safe=string.printable, errors="replace")
 
 
-def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded_ipv4(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """Return the IPv4 address that an IPv6 address stands for, or else the address itself.
 
     It may be mapped, 6to4, NAT64, ISATAP, or that of a Teredo client.
     """
-    if isinstance(ip, IPv4Address):
+    if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _NAT64 or (int(ip) >> 32) & 0xFFFF_FFFF in _ISATAP or (int(ip) >> 32 == 0 and int(ip) > 1):
-        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+        return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
     teredo = ip.teredo
     return ip.ipv4_mapped or ip.sixtofour or (teredo[1] if teredo else None) or ip
 

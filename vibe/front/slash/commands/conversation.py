@@ -11,8 +11,7 @@ from itertools import chain
 from anyio import to_thread
 from msgspec.structs import replace
 
-from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE
-from vibe.app.conversation.conversation import rename
+from vibe.app.conversation.conversation import TITLE_LENGTH as LONGEST_TITLE, rename
 from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.core.config.paths import VibePaths
 from vibe.core.llm.tokens import estimate_messages

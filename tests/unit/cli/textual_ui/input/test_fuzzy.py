@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vibe.cli.textual_ui.input.file_index import cost, letters
 from vibe.cli.textual_ui.input.prompt_input import best

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vibe.cli.textual_ui.palettes import BackgroundReported
 from vibe.cli.textual_ui.terminal_driver import BEGIN, END, Pasted, PasteStream

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vibe.cli.textual_ui.log.entry import LogEntry, clean, clean_coloured, middle_cut
 

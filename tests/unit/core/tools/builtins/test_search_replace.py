@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from tests.unit.core.tools.builtins.calling import Caller, make
 from vibe.core.tools.builtins._blocks import apply_blocks, parse_blocks
