@@ -418,3 +418,32 @@ def test_what_a_killed_run_left_detached_is_ended_before_its_step_begins_again(
 
     assert vibe("plan", "resume", *vibe.plan_ids()).code == 0
     assert not words.exists() or not words.read_bytes()  # a process that ended may not be collected yet
+
+
+def done(_request: Received) -> Reply:
+    return Reply(text="Done.")
+
+
+def test_what_only_finished_steps_needed_may_be_gone_at_a_resume(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer
+) -> None:
+    with_both = (vibe.home / "config.toml").read_text()
+    server.responder = done
+    vibe.configure(f'{with_both}[[models]]\nname = "n"\nprovider = "here"\n')
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "start")):
+        subprocess.run(("git", "-c", "user.name=A", "-c", "user.email=a@b.c", *words), cwd=vibe.workdir, check=True)
+    plan = write_plan(
+        model_step("first", model="n", workspace="worktree"),
+        command_step("wait", "test -e go", depends_on=["first"], on_failure="ask"),
+        model_step("last", depends_on=["wait"]),
+    )
+    assert vibe("plan", "run", "--auto-approve", "--allow-dirty", plan).code == 5
+    (vibe.workdir / "go").touch()
+    shutil.rmtree(vibe.workdir / ".git")
+    vibe.configure(with_both)
+
+    ended = vibe("plan", "resume", "latest", "--auto-approve", "--decide", "failed:wait:1=retry", "--output", "json")
+
+    assert [step["status"] for step in ended.document["steps"]] == ["completed"] * 3, ended.err
+    again = vibe("plan", "retry", "latest", "first"), vibe("plan", "resume", "latest", "--auto-approve")
+    assert "no model 'n'" in again[1].err, "a step that is to run again needs its model"

@@ -25,7 +25,7 @@ from vibe.app.engine.build import EngineRequest
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
 from vibe.app.plan.control_handler import done_reply
-from vibe.app.plan.preflight import check_needs
+from vibe.app.plan.preflight import check_needs, rest_of
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
@@ -170,11 +170,11 @@ def _check_start(before: Plan, after: Plan, store: PlanStore, host: Host, *, tru
     settings = store.settings
     replay = Path(settings.script) if settings.script else None
     request = EngineRequest(workdir=Path(settings.workspace), trust=trust, replay=replay)
-    over = {step.id for step in store.state().steps.values() if step.status.is_final}
 
     def check(plan: Plan) -> None:
-        engine_of_resume(plan, settings, host, request)
-        check_needs([step for step in plan.steps if step.id not in over], settings.cluster)
+        rest = rest_of(plan, store.state())
+        engine_of_resume(rest, settings, host, request)
+        check_needs(rest.steps, settings.cluster)
 
     try:
         check(after)

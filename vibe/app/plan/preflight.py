@@ -66,6 +66,12 @@ def with_ladders(loaded: LoadedPlan, agents: AgentManager | None, program: Progr
     return replace(loaded, plan=loaded.plan.model_copy(update={"steps": steps}))
 
 
+def rest_of(plan: Plan, state: State) -> Plan:
+    """Return a plan that has begun without the steps that are over, which need nothing any more."""
+    over = {step.id for step in state.steps.values() if step.status.is_final}
+    return plan.model_copy(update={"steps": [step for step in plan.steps if step.id not in over]})
+
+
 def as_begun(loaded: LoadedPlan, state: State) -> LoadedPlan:
     """Return the plan with the models that agents with several had when it began, since attempts count through them."""
     begun = {was.id: list(was.outline.order.models) for was in state.steps.values() if was.outline.order}
@@ -120,11 +126,9 @@ def check_program(settings: RunSettings, loaded: LoadedPlan, state: State, progr
     Raises:
         UsageError: If one is open, and whoever resumes the plan does not do it.
     """
-    for step in loaded.plan.steps:
-        state_of_step = state.steps.get(step.id)
-        if not settings.by_program(step) or (state_of_step is not None and state_of_step.status.is_final):
-            continue
-        if not RunSettings(workspace="").with_program(program).by_program(step):
+    present = RunSettings(workspace="").with_program(program)
+    for step in rest_of(loaded.plan, state).steps:
+        if settings.by_program(step) and not present.by_program(step):
             given = "executor" if own_ids(step).isdisjoint(settings.functions) else "functions"
             problem = f"plan {settings.plan_id}: a program does step {step.id!r}"
             raise UsageError(f"{problem}: resume it there, with {given}=")

@@ -194,10 +194,10 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     waiting = preview_next_run(state, loaded, folder.settings().decisions)
     answers = preflight.check_answers(loaded.plan, waiting, options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = engine_of_resume(loaded.plan, settings, host, _engine_request(options, Path(settings.workspace), replay))
+    rest = preflight.rest_of(loaded.plan, state)
+    engine = engine_of_resume(rest, settings, host, _engine_request(options, Path(settings.workspace), replay))
     cluster = cluster_of(settings.executor, settings.cluster, engine.config.cluster)
-    left = set(state.open_steps())
-    preflight.check_needs([step for step in loaded.plan.steps if step.id in left], cluster)
+    preflight.check_needs(rest.steps, cluster)
     settings = settings.model_copy(update={"cluster": cluster})
 
     if gone := [name for name in settings.given if host.given is None or name not in host.given.names]:
@@ -239,8 +239,8 @@ def _check_unchanged(store: PlanStore, known: tuple[int, int]) -> None:
         raise UsageError(f"plan {store.plan_id} was just changed by another command: resume it again")
 
 
-def engine_of_resume(plan: Plan, settings: RunSettings, host: Host, request: EngineRequest) -> Engine:
-    """Return the engine for the rest of a plan, after checking that every step could start. Reads files.
+def engine_of_resume(rest: Plan, settings: RunSettings, host: Host, request: EngineRequest) -> Engine:
+    """Return the engine for the rest of a plan, after checking that each of its steps could start. Reads files.
 
     The settings add to the request.
 
@@ -250,9 +250,9 @@ def engine_of_resume(plan: Plan, settings: RunSettings, host: Host, request: Eng
     """
     workdir = settings.existing_workspace()
     engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
-    preflight.check_surroundings(plan, engine, settings.model, settings.by_program)
-    check_replans(plan, engine)
-    check_worktrees(plan, workdir, host, engine)
+    preflight.check_surroundings(rest, engine, settings.model, settings.by_program)
+    check_replans(rest, engine)
+    check_worktrees(rest, workdir, host, engine)
     return engine
 
 
