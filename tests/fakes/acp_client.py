@@ -108,6 +108,7 @@ class EditorTerminal:
         self.order = order
         self.is_released = False
         self.is_killed = False
+        self.has_said = False
         self._process = subprocess.Popen(
             [order["command"], *(order["args"] or ())],
             cwd=order["cwd"],
@@ -169,6 +170,8 @@ class ScriptedEditor(Client):
         """Whether the output of a terminal comes with the exit status."""
         self.names_exit_codes = True
         """Whether the exit status of a terminal names an exit code or a signal."""
+        self.first_says_nothing = False
+        """Whether the first exit status names neither."""
         self.hold = Event()
 
     def on_connect(self, conn: Any) -> None:
@@ -271,6 +274,8 @@ class ScriptedEditor(Client):
         text = terminal.output.decode(errors="replace")
         limit = terminal.order["limit"] or len(text)
         status = self._status(code) if code is not None and self.output_has_status else None
+        if status is not None and self.first_says_nothing and not terminal.has_said:
+            status, terminal.has_said = s.TerminalExitStatus(), True
         return s.TerminalOutputResponse(output=text[-limit:], truncated=len(text) > limit, exit_status=status)
 
     async def wait_for_terminal_exit(
@@ -282,7 +287,7 @@ class ScriptedEditor(Client):
         terminal = self._terminal(terminal_id)
         while (code := terminal.poll()) is None:  # noqa: ASYNC110  the process signals its end to nobody
             await sleep(0.02)
-        status = self._status(code)
+        status = s.TerminalExitStatus() if self.first_says_nothing else self._status(code)
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.KillTerminalResponse:

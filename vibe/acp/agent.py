@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 
 from acp import Agent, Client, RequestError, run_agent, schema
@@ -16,22 +15,19 @@ from msgspec.structs import replace
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.history import NOT_FOUND, SavedSessions
-from vibe.acp.session import MODE, EditorSession, change_of, modes_of, options_of
+from vibe.acp.session import AUTH_REQUIRED, MODE, EditorSession, change_of, code_of, modes_of, options_of
 from vibe.acp.transport import DELETE, SETUP_METHOD, LineTransport, abilities_of, initialize_result
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.core.config.paths import VibePaths
-from vibe.system.errors import MissingKeyError, UsageError, VibeError, unexpected
+from vibe.system.errors import UsageError, VibeError, unexpected
 
 logger = logging.getLogger(__name__)
 
 NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the variable of a provider's key"
 """The answer to an editor that wants to authenticate before a provider has a key."""
-AUTH_REQUIRED, INTERNAL = -32000, -32603
-CODES = MappingProxyType({MissingKeyError: AUTH_REQUIRED, UsageError: -32602})
-"""The protocol's codes for our errors. All others are internal ones."""
 
 
 async def serve_requests(transport: LineTransport, host: Host) -> None:
@@ -218,8 +214,7 @@ def _refusals() -> Generator[None]:
     except RequestError:
         raise
     except (VibeError, IpcError) as error:
-        code = next((code for kind, code in CODES.items() if isinstance(error, kind)), INTERNAL)
-        raise RequestError(code, str(error)) from error
+        raise RequestError(code_of(error), str(error)) from error
     except Exception as error:
         logger.exception("a request of an editor failed")
-        raise RequestError(INTERNAL, unexpected(error)) from error
+        raise RequestError(code_of(error), unexpected(error)) from error

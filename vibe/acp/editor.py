@@ -210,6 +210,8 @@ OPENING_SECONDS = 10.0
 """Seconds that an editor has to open a terminal."""
 LAST_SECONDS = 5.0
 """Seconds that an editor has to stop a command and return its last output."""
+NAMING_SECONDS = 2.0
+"""Seconds that an editor which says that a command has ended has to name its exit code or signal."""
 MOST_APPROVED = 100
 """The most approved commands that are remembered until they start."""
 KILLED = 137
@@ -299,6 +301,7 @@ class EditorTerminal:
         self._deadline = float("inf") if order.timeout is None else self._started + order.timeout
         self._seen = ""
         self._status: WaitForTerminalExitResponse | None = None
+        self._naming_until = float("inf")
         self._waiting = CancelScope()
         self._exit_code: int | None = None
         self._timed_out = False
@@ -374,8 +377,14 @@ class EditorTerminal:
             self._output.feed(new.replace("\r\n", "\n").encode())
         if self._output.is_waiting:
             await to_thread.run_sync(self._output.keep)
-        if (status := answer.exit_status or status) is not None:
-            self._end(status.exit_code, status.signal)
+        told = [one for one in (answer.exit_status, status) if one is not None]
+        named = [one for one in told if one.exit_code is not None or one.signal]
+        if named:
+            self._end(named[0].exit_code, named[0].signal)
+        elif told:  # The exit code may follow, or be the answer to the other question.
+            self._naming_until = min(self._naming_until, time.monotonic() + NAMING_SECONDS)
+            if time.monotonic() >= self._naming_until:
+                self._end(None, None)
 
     async def _kill(self) -> None:
         try:

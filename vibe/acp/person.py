@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from acp import RequestError, schema
@@ -13,6 +13,7 @@ from acp.helpers import start_tool_call, update_tool_call
 from ipc.commands import ApprovalScope
 from ipc.events import ApprovalRequestEvent
 from vibe.acp.updates import SessionChannel, changes_of, kind_of, locations_of, reason_of, text_of, title_of
+from vibe.core.schemas import list_of
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.system.plain_text import plain, plain_line, shortened, some_of
@@ -168,8 +169,7 @@ def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Question
     typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
     if isinstance(typed, str) and typed.strip():
         return QuestionAnswer(question=question.question, answer=typed.strip(), is_other=True, by=BY)
-    given = cast("list[object]", chosen) if isinstance(chosen, list) else [chosen]
-    labels = [one.label for one in question.options if one.label in given]
+    labels = [one.label for one in question.options if one.label in list_of(chosen)]
     return QuestionAnswer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
 
 

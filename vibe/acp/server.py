@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from types import ModuleType
 
 from anyio import create_task_group, to_thread
 
@@ -30,15 +30,11 @@ async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) ->
                 transport.push_back(first)
             else:
                 await transport.send(answer)
-            for agent in await unless(transport.gone.wait, _loaded):
+            load = partial(import_module, "vibe.acp.agent")  # The library and the engine, which take long.
+            for agent in await unless(transport.gone.wait, lambda: to_thread.run_sync(load, abandon_on_cancel=True)):
                 await agent.serve_requests(transport, host)
         await transport.close()
         reading.cancel_scope.cancel()
-
-
-async def _loaded() -> ModuleType:
-    """Load the library and the engine, which takes long."""
-    return await to_thread.run_sync(import_module, "vibe.acp.agent", abandon_on_cancel=True)
 
 
 async def _call_when_gone(transport: LineTransport, call: Callable[[], object]) -> None:

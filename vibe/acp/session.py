@@ -19,7 +19,7 @@ from vibe.acp.content import ContentBlock, GivenPrompt, prompt_of
 from vibe.acp.editor import EditorFiles, EditorTerminals
 from vibe.acp.history import replayed
 from vibe.acp.person import EditorPerson
-from vibe.acp.transport import EditorAbilities
+from vibe.acp.transport import INTERNAL_ERROR, INVALID_PARAMS, EditorAbilities
 from vibe.acp.updates import SessionChannel, as_code, message_chunk
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptResult, Seat
@@ -36,13 +36,13 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_summary import summary_text
-from vibe.front.slash.command import SlashCommand, Typed
+from vibe.front.slash.command import SlashCommand
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_proposal import propose
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
 from vibe.front.trust_question import ask_for_trust
-from vibe.system.errors import UsageError
+from vibe.system.errors import MissingKeyError, UsageError
 from vibe.system.plain_text import plain
 from vibe.system.racing import bare_task_group
 
@@ -118,10 +118,15 @@ LINE_LENGTH = 400
 RUN, CHANGE = "run", "change"
 PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
 EDITORS_OWN = frozenset({"copy", "exit", "resume"})
-"""Slash commands for which editors have their own ways."""
-CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
-"""The protocol's error codes for some errors. All others have the code ``FAILED``."""
-FAILED = -32603
+"""Slash commands that are not offered, because editors have their own ways."""
+AUTH_REQUIRED = -32000
+CODES = MappingProxyType({
+    (MissingKeyError, ModelKeyError): AUTH_REQUIRED,
+    UsageError: INVALID_PARAMS,
+    ContextTooLongError: -32003,
+    ModelOverloadedError: -32004,
+})
+"""The protocol's codes for our errors. All others are internal ones."""
 BUSY = "the last prompt of this session is not answered yet: wait for its end, or cancel it"
 """The answer to a prompt that comes while another one is being answered."""
 
@@ -157,10 +162,7 @@ class EditorSession(HeldTalk):
             commands=terminals if can.terminals else None,
         )
         plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
-        commands = SlashTable({
-            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in EDITORS_OWN
-        })
-        super().__init__(runtime, opening, seat, plans, commands)
+        super().__init__(runtime, opening, seat, plans, SlashTable())
         self._beside = tasks
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
@@ -377,8 +379,7 @@ class EditorSession(HeldTalk):
 
     def _audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
-        person = self.person
-        return Audience(listeners=[self.channel], approver=person, user_input=person, decide=self._decide)
+        return Audience(listeners=[self.channel], approver=self.person, user_input=self.person, decide=self._decide)
 
     async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """Return the option that the person picks, or None if they pick none for now."""
@@ -433,8 +434,12 @@ def _prompt_response(turn: EditorTurn) -> schema.PromptResponse:
     if acted.outcome is Outcome.LIMIT and acted.reason == "tokens":
         return schema.PromptResponse(stop_reason="max_tokens", usage=usage)
     why = acted.detail or acted.reason or "no reason given"
-    code = next((code for kind, code in CODES.items() if isinstance(acted.error, kind)), FAILED)
-    raise RequestError(code, f"{acted.outcome.value}: {why}", {"reason": acted.reason})
+    raise RequestError(code_of(acted.error), f"{acted.outcome.value}: {why}", {"reason": acted.reason})
+
+
+def code_of(error: BaseException | None) -> int:
+    """Return the protocol's code for an error."""
+    return next((code for kind, code in CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
 
 
 def _offered(command: SlashCommand) -> schema.AvailableCommand:
@@ -442,12 +447,3 @@ def _offered(command: SlashCommand) -> schema.AvailableCommand:
     hint = schema.UnstructuredCommandInput(hint=command.usage)
     given = schema.AvailableCommandInput(hint) if command.usage else None
     return schema.AvailableCommand(name=command.name, description=command.about, input=given)
-
-
-async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
-    """Say that the editor has its own way of doing this.
-
-    Raises:
-        UsageError: always.
-    """
-    raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")

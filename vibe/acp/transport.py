@@ -15,7 +15,7 @@ from anyio import Event, create_memory_object_stream
 from msgspec import Struct
 
 from vibe import __version__
-from vibe.core.schemas import refuse_constant, table_of, whole_number
+from vibe.core.schemas import list_of, refuse_constant, table_of, whole_number
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.plain_text import shortened
 
@@ -31,8 +31,6 @@ SERVERS = "mcpServers"
 INITIALIZE, PROMPT, CANCEL, DELETE = "initialize", "session/prompt", "session/cancel", "session/delete"
 OPENING = ("session/new", "session/load")
 """Requests that some clients send without MCP servers, although the protocol requires a list."""
-UNROUTED = (DELETE,)
-"""Requests of the protocol that the library only passes on as if they were extensions."""
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
 """The notification that cancels a request, and the prefix of notifications that may be ignored if unknown."""
 MOST_PROBLEMS = 3
@@ -139,7 +137,7 @@ class LineTransport:
             self._prompts[call_id] = params.get("sessionId")
         if isinstance(servers := params.get(SERVERS), list):
             params[SERVERS] = [_server(number, given) for number, given in enumerate(cast("list[Any]", servers))]
-        if method in UNROUTED:
+        if method == DELETE:  # The library only passes it on as if it were an extension.
             method = f"_{method}"
         return {
             **message,
@@ -174,12 +172,12 @@ def _server(number: int, given: Any) -> dict[str, Any]:
     The library would silently drop a malformed one, whereas starting it reports what is wrong.
     """
     table = table_of(given)
-    name, args = str(table.get("name") or f"{SERVERS}.{number}"), table.get("args")
+    name = str(table.get("name") or f"{SERVERS}.{number}")
     kind = table.get("type") or ("http" if "url" in table else "stdio")
     if kind != "stdio":
         kind, headers = "http" if kind == "http" else "sse", _pairs(table.get("headers"))
         return {"type": kind, "name": name, "url": str(table.get("url") or ""), "headers": headers}
-    words = [str(word) for word in cast("list[Any]", args)] if isinstance(args, list) else []
+    words = [str(word) for word in list_of(table.get("args"))]
     return {"name": name, "command": str(table.get("command") or ""), "args": words, "env": _pairs(table.get("env"))}
 
 

@@ -35,14 +35,9 @@ TODO_STATES: Mapping[str, schema.PlanEntryStatus] = MappingProxyType({
 PRIORITIES: Mapping[str, schema.PlanEntryPriority] = MappingProxyType({"high": "high", "low": "low"})
 KINDS: Mapping[str, schema.ToolKind] = MappingProxyType({
     "read_file": "read",
-    "list_dir": "search",
-    "glob": "search",
-    "grep": "search",
-    "search_replace": "edit",
-    "write_file": "edit",
-    "bash": "execute",
-    "background": "execute",
-    "shell": "execute",
+    **dict.fromkeys(("list_dir", "glob", "grep"), "search"),
+    **dict.fromkeys(("search_replace", "write_file"), "edit"),
+    **dict.fromkeys(("bash", "background", "shell"), "execute"),
     "todo": "think",
     "web_fetch": "fetch",
 })

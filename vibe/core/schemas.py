@@ -21,6 +21,11 @@ def table_of(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def list_of(value: object) -> list[Any]:
+    """Return the value if it is a JSON list, else a list of it alone; an empty list for null."""
+    return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
+
+
 def whole_number(value: object) -> int | None:
     """Return the value as an int if it is one, or a whole float, or text of digits; else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit():

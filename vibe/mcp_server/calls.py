@@ -197,13 +197,12 @@ def _conversation_answer(record: RunRecord, args: tools.CallVibeArguments) -> to
     response = cut(record.answer or record.result, args.max_response_chars)
     document = record.as_document()
     kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")
-    value = {name: document[name] for name in ("value",) if name in document}
     return tools.ToolAnswer(
         text="\n\n".join(part for part in (problem, response) if part) or "(the agent gave no answer in words)",
         data={
             "status": "timed_out" if timed_out else record.outcome.value,
             "response": response,
-            **value,
+            **({"value": document["value"]} if "value" in document else {}),
             "metadata": {name: document[name] for name in kept if document.get(name)},
         },
         is_error=bool(problem),

@@ -29,6 +29,7 @@ from vibe import __version__
 from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.schemas import table_of, text_in
 from vibe.core.tools.mcp.client import load_library
+from vibe.core.tools.mcp.sieve import encoded
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import GONE, SESSION_HEADER, TOOLS, CallArguments, Caller, ToolAnswer
 from vibe.system.errors import VibeError, closest, did_you_mean, unexpected
@@ -274,8 +275,7 @@ async def _hand_over(
                 if handshake.is_initialized:
                     await from_server.receive()  # drop the answer to `initialize`, which the client already has
                 async for item in from_server:
-                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await wire.send(text.encode() + b"\n")
+                    await wire.send(encoded(item.message).encode() + b"\n")
         except (OSError, anyio.EndOfStream):
             to_server.close()
 

@@ -56,9 +56,7 @@ def tool(function: Callable[..., Any] | None = None, **said: Any) -> Any:
     ``read_only`` says that the function changes nothing, so that read-only agents have the tool too and its calls may
     run side by side.
     """
-    if function is None:
-        return partial(_made, said)
-    return _made(said, function)
+    return partial(_made, said) if function is None else _made(said, function)
 
 
 def _made(given: dict[str, Any], function: Callable[..., Any]) -> Tool[..., Any]:

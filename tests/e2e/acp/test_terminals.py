@@ -59,6 +59,20 @@ def test_an_end_without_an_exit_code_is_not_taken_for_one(scene: Scene, workdir:
     assert "it is unknown how the command ended" in transcript.read_text()
 
 
+def test_an_exit_code_that_follows_an_end_without_one_is_taken(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo out; echo $EDITOR_SECRET; exit 3"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    scene.editor.first_says_nothing = True
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    scene.editor.first_says_nothing = False
+    (transcript,) = scene.vibe.home.glob(f"logs/session/*{session[:8]}*/messages.jsonl")
+    assert "exit code 3" in transcript.read_text()
+    assert not list(scene.editor.terminals.values())[-1].is_killed
+
+
 def test_what_nobody_was_asked_about_runs_in_no_terminal(scene: Scene, workdir: Path) -> None:
     scene.script(tool("bash", command="ls"), {"text": "done"})
     session = scene.editing.new(workdir)

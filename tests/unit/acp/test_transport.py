@@ -232,7 +232,7 @@ NONE: dict[str, str] = {}
     [
         ({"name": "a", "command": "c"}, ("a", ("c",), (), NONE)),
         ({"name": "a", "command": 5, "args": [1, "b"], "env": {"N": 1}}, ("a", ("5",), ("1", "b"), {"N": "1"})),
-        ({"command": "c", "args": "b", "env": ["A=b"], "type": "stdio"}, ("mcpServers.0", ("c",), (), NONE)),
+        ({"command": "c", "args": "b", "env": ["A=b"], "type": "stdio"}, ("mcpServers.0", ("c",), ("b",), NONE)),
         ("c", ("mcpServers.0", ("",), (), NONE)),
         (None, ("mcpServers.0", ("",), (), NONE)),
     ],

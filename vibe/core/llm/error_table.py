@@ -22,6 +22,7 @@ from vibe.core.llm.errors import (
     ModelKeyError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
     ModelTransportError,
     ModelTrustError,
@@ -94,6 +95,7 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelCreditError: "check {key} and the account's credit",
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
+    ModelRefusalError: "put it in other words, or choose another model with --model",
     ModelTransportError: "check the network and api_base ({endpoint})",
     ModelTrustError: "name a file with the certificate of its CA in SSL_CERT_FILE, or have the system trust that CA",
     ModelProtocolError: "try again, or check api_base ({endpoint})",
@@ -119,6 +121,12 @@ _WRONG_KEY = re.compile(
     re.IGNORECASE,
 )
 """The wording for an unknown key, with statuses such as 400."""
+_REFUSED = re.compile(
+    r"content[_ ](filter|policy|management)|ResponsibleAI|data_inspection_failed|\b1301\b|base_resp.{0,20}\b102[67]\b"
+    r"|(input|prompt|content|request) (was|were|has been) flagged",
+    re.IGNORECASE,
+)
+"""The wording of a filter that declines the prompt, with statuses such as 400."""
 _TOO_LONG = re.compile(
     r"context[_ ]?(length|window|size)|(maximum|exceeds? .{0,30}) ?context|max_(prompt_tokens|seq_len|model_len)"
     r"|(prompt|input|conversation|history|context)( \w+){0,2}? too (long|large)|too many (input )?tokens"
@@ -192,6 +200,8 @@ def error_class(status: int, words: str, *, asks_to_wait: bool) -> type[ModelErr
         return ModelProtocolError
     if status in {403, 429, *_VAGUE} and not asks_to_wait and _EXHAUSTED.search(words):
         return ModelCreditError
+    if status in {403, *_VAGUE} and _REFUSED.search(words):
+        return ModelRefusalError
     if status in _VAGUE and _WRONG_KEY.search(words):
         return ModelKeyError
     if status in {413, 422, *_VAGUE} and _TOO_LONG.search(words) and not _OUTPUT_LIMIT.search(words):
@@ -265,9 +275,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         """Return the error for an answer that can't be understood; ``problem`` continues the words "provider X"."""
         return cast("ModelProtocolError", self._build(ModelProtocolError, problem, words, status=status))
 
-    def request(self, problem: str) -> ModelRequestError:
-        """Return the error for a request that is itself at fault; ``problem`` continues the words "provider X"."""
-        return cast("ModelRequestError", self._build(ModelRequestError, problem, ""))
+    def refusal(self, problem: str) -> ModelError:
+        """Return the error for an answer that is declined; ``problem`` continues the words "provider X"."""
+        return self._build(ModelRefusalError, problem, "")
 
     def _build(
         self,

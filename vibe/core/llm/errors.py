@@ -6,6 +6,7 @@ ModelError                     base; ``retryable`` says whether trying again can
 ├── ModelOverloadedError       429, 500, 502, 503, 504, 529                             retryable, honours Retry-After
 ├── ModelProtocolError         an unusable answer: bad JSON, no SSE, no finish reason, empty    retryable
 ├── ModelRequestError          400, 404, 422: the request itself is wrong
+├── ModelRefusalError          the model, or a filter of its provider, declines to answer
 ├── ContextTooLongError        the prompt does not fit into the model's context
 └── ModelAccessError           401, 402, 403, exhausted quota: any other request would fail, too
     ├── ModelKeyError          the key is wrong
@@ -71,6 +72,10 @@ class ModelRequestError(ModelError):
     def is_about_model(self) -> bool:
         """True if the provider blames the model, by its own words without the advice that we add after them."""
         return self.status == 404 or "model" in str(self).rpartition(";")[0].lower()
+
+
+class ModelRefusalError(ModelError):
+    """The model, or a filter of its provider, declines to answer. Another model may answer."""
 
 
 class ContextTooLongError(ModelError):

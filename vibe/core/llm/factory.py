@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
-from vibe.core.llm.errors import ModelRequestError
+from vibe.core.llm.errors import ModelError, ModelRefusalError, ModelRequestError
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
@@ -285,7 +285,7 @@ class OmittingBackend(Struct, eq=False):
             reduced = _reduced(request, refused)
             try:
                 completion = await self.inner.complete(reduced, observer)
-            except ModelRequestError as error:
+            except (ModelRequestError, ModelRefusalError) as error:
                 blamed = _parts_blamed(error, reduced)
                 if not blamed or tries == MOST_TRIES:
                     raise
@@ -341,9 +341,9 @@ def _omissions(request: ModelRequest, reduced: ModelRequest) -> Iterator[str]:
         yield f"{refuses}{many} tools that are left out: {some_of(gone, NAMES_SHOWN)}"
 
 
-def _parts_blamed(error: ModelRequestError, request: ModelRequest) -> frozenset[Part]:
+def _parts_blamed(error: ModelError, request: ModelRequest) -> frozenset[Part]:
     """Return the parts of a request that a refusal blames, as far as its wording tells."""
-    words = "" if error.status == NOT_FOUND else str(error)
+    words = "" if error.status in {None, NOT_FOUND} else str(error)
     thoughts = {one for each in request.messages if isinstance(each, AssistantMessage) for one in each.thoughts}
     if thoughts and _ABOUT_THOUGHTS.search(words):
         return frozenset(thoughts)

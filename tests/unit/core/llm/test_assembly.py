@@ -13,7 +13,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.errors import ModelProtocolError, ModelRequestError
+from vibe.core.llm.errors import ModelProtocolError, ModelRefusalError
 from vibe.core.llm.port import Completion, FinishReason, ToolSchema
 from vibe.core.messages import Usage
 
@@ -122,7 +122,7 @@ def test_an_answer_without_a_reason_is_none() -> None:
 def test_a_provider_that_ends_in_error_or_filters_is_an_error() -> None:
     with pytest.raises(ModelProtocolError):
         build([], "error")
-    with pytest.raises(ModelRequestError, match="content filter"):
+    with pytest.raises(ModelRefusalError, match="content filter"):
         build([], "content_filter")
 
 

@@ -22,6 +22,7 @@ from vibe.core.llm.errors import (
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
 )
 from vibe.core.llm.port import Completion, FinishReason
@@ -300,7 +301,7 @@ async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage)
         ),
         (wire(delta({}, "MALFORMED_FUNCTION_CALL")), ModelProtocolError, "MALFORMED"),
         (wire(delta({}, "abort"), delta({}, "stop")), ModelProtocolError, "abort"),
-        (wire(delta({}, "content_filter: OTHER")), ModelRequestError, "content filter"),
+        (wire(delta({}, "content_filter: OTHER")), ModelRefusalError, "put it in other words"),
         (wire(delta({}, ""), delta({}, "null")), ModelProtocolError, "without a finish_reason"),
         (wire(piece(0, "a", "read", '{"a"')) + DONE, ModelProtocolError, "without a finish_reason"),
         (b"data: [1]\n\n", ModelProtocolError, "not a completion chunk"),

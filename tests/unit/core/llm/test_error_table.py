@@ -20,6 +20,7 @@ from vibe.core.llm.errors import (
     ModelKeyError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
     ModelTransportError,
 )
@@ -116,6 +117,10 @@ def test_what_the_docstring_promises_is_retryable_and_nothing_else() -> None:
         (400, '{"message": "Prompt contains 4 tokens, too large for model with 3 maximum"}', ContextTooLongError),
         (400, '{"error": {"message": "the request exceeds the available context size"}}', ContextTooLongError),
         (400, '{"message": "messages must not be empty"}', ModelRequestError),
+        (400, '{"error": {"code": "content_filter", "message": "The response was filtered"}}', ModelRefusalError),
+        (400, '{"error": {"message": "the prompt triggers our content management policy"}}', ModelRefusalError),
+        (400, '{"error": {"code": "data_inspection_failed", "message": "inappropriate"}}', ModelRefusalError),
+        (403, '{"error": {"message": "Your model requires moderation and your input was flagged"}}', ModelRefusalError),
     ],
 )
 def test_the_wording_refines_the_status(status: int, body: str, expected: type[ModelError]) -> None:

@@ -21,6 +21,7 @@ from vibe.core.llm.errors import (
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
 )
 from vibe.core.llm.port import Completion, FinishReason
@@ -188,7 +189,7 @@ async def test_stop_reasons_are_translated(reason: str | None, expected: FinishR
 )
 async def test_a_refusal_is_an_error_with_its_reason(details: Event, words: str) -> None:
     event = {"type": "message_delta", "delta": {"stop_reason": "refusal", **details}, "usage": {"output_tokens": 1}}
-    with pytest.raises(ModelRequestError, match=words):
+    with pytest.raises(ModelRefusalError, match=words):
         await read(wire([STARTED, *text(0, "I"), event, STOPPED]))
 
 

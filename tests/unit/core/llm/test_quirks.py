@@ -20,6 +20,7 @@ from vibe.core.llm.errors import (
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
 )
 from vibe.core.llm.port import Completion, FinishReason, ModelRequest
@@ -196,7 +197,7 @@ async def test_a_quirk_is_understood(quirk: Quirk) -> None:
         (base_resp(1008, "insufficient balance"), ModelCreditError),
         (base_resp(1002, "too many"), ModelOverloadedError),
         (base_resp("1004", "login fail"), ModelAccessError),
-        (base_resp(1027, "output sensitive"), ModelRequestError),
+        (base_resp(1027, "output sensitive"), ModelRefusalError),
         (base_resp(2013, "invalid params, context window exceeds limit"), ContextTooLongError),
         (base_resp(1000, ""), ModelOverloadedError),
         ({"success": False, "errors": [{"code": 5021, "message": "context window limit"}]}, ContextTooLongError),
@@ -206,8 +207,8 @@ async def test_a_quirk_is_understood(quirk: Quirk) -> None:
         (delta({"content": "x"}, "error"), ModelProtocolError),
         (delta({"content": "x"}, "network_error"), ModelProtocolError),
         (delta({"content": "x"}, "insufficient_system_resource"), ModelProtocolError),
-        (delta({"content": "x"}, "content_filter"), ModelRequestError),
-        (delta({"content": "x"}, "sensitive"), ModelRequestError),
+        (delta({"content": "x"}, "content_filter"), ModelRefusalError),
+        (delta({"content": "x"}, "sensitive"), ModelRefusalError),
     ],
 )
 async def test_a_failure_told_in_a_stream_is_an_error(chunk: Chunk, expected: type[ModelError]) -> None:

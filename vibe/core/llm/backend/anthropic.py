@@ -457,7 +457,7 @@ class _MessageTaker:
         if end.stop_reason is None:
             return
         if end.stop_reason == "refusal":
-            raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
+            raise self._errors.refusal(f"refused to answer{_explained(end.stop_details)}")
         self._close_all_blocks()
         self._answer.finish(end.stop_reason)
         if end.stop_reason == PAUSE and not self._ids:

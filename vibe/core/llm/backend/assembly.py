@@ -17,7 +17,7 @@ from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
-from vibe.core.schemas import map_schema, table_of, whole_number
+from vibe.core.schemas import list_of, map_schema, table_of, whole_number
 
 _NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
 _NOT_IN_KEYS: Final = re.compile(r"[^a-zA-Z0-9_.-]")
@@ -49,14 +49,14 @@ def as_declared(arguments: Any, schema: Any) -> Any:
     return {
         name: as_declared(value, own.get(name))
         for name, value in renamed.items()
-        if value is not None or name in _as_list(table.get("required")) or _may_be_null(own.get(name))
+        if value is not None or name in list_of(table.get("required")) or _may_be_null(own.get(name))
     }
 
 
 def _may_be_null(schema: Any) -> bool:
     """Return whether null may be a value: the schema allows it, or names no type."""
     table = table_of(schema)
-    return "type" not in table or "null" in _as_list(table["type"])
+    return "type" not in table or "null" in list_of(table["type"])
 
 
 def _sendable(table: dict[str, Any]) -> dict[str, Any]:
@@ -66,14 +66,10 @@ def _sendable(table: dict[str, Any]) -> dict[str, Any]:
     if names:
         sendable["properties"] = {names[name]: one for name, one in table["properties"].items()}
     if "required" in table:
-        sendable["required"] = [names.get(name, name) for name in _as_list(table["required"])]
-    if not {"items", "prefixItems"} & table.keys() and "array" in _as_list(table.get("type")):
+        sendable["required"] = [names.get(name, name) for name in list_of(table["required"])]
+    if not {"items", "prefixItems"} & table.keys() and "array" in list_of(table.get("type")):
         sendable["items"] = {}
     return sendable
-
-
-def _as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _sent_names(properties: Mapping[str, Any]) -> dict[str, str]:
@@ -375,7 +371,7 @@ class AnswerBuilder:
 
         Raises:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
-            ModelRequestError: the provider's content filter stopped the answer.
+            ModelRefusalError: the provider's content filter stopped the answer.
         """
         self.add_text(self._text_halves.rest())
         self.add_reasoning(self._reasoning_halves.rest())
@@ -391,7 +387,7 @@ class AnswerBuilder:
         if self._finish.lower() in FAILURE_REASONS:
             raise errors.protocol(f"ended its answer with finish_reason {self._finish!r}")
         if _filters(self._finish):
-            raise errors.request("stopped the answer with its content filter")
+            raise errors.refusal("stopped the answer with its content filter")
         source = source_of(request)
         kept = [msgspec.structs.replace(one, source=source) for one in self._thoughts]
         kept += [Thought(source=source, record=msgspec.json.encode(one).decode()) for one in self._records]

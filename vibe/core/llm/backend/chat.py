@@ -26,7 +26,7 @@ from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decod
 from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.schemas import table_of, text_in, whole_number
+from vibe.core.schemas import list_of, table_of, text_in, whole_number
 
 MALFORMED_KEY: Final = "malformed_arguments"
 """The key under which arguments that are not a JSON object are sent back, since providers refuse them bare."""
@@ -318,7 +318,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
     if isinstance(content, str):
         yield "", content
         return
-    for part in cast("list[object]", content) if isinstance(content, list) else [content]:
+    for part in list_of(content):
         if isinstance(part, str):
             yield "", part
         elif fields := table_of(part):
@@ -328,10 +328,7 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
 
 
 def _tables(value: object) -> list[Table]:
-    if isinstance(value, dict):
-        return [cast("Table", value)]
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [fields for one in listed if (fields := table_of(one))]
+    return [fields for one in list_of(value) if (fields := table_of(one))]
 
 
 CALL: Final = "chat/completions"

@@ -18,7 +18,7 @@ from ipc.errors import INVALID_JSON
 from vibe import __version__
 from vibe.core.llm.backend.assembly import HALF_BASE, AnswerBuilder
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.errors import ModelError, ModelProtocolError
+from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.system.http import client_options, import_httpx
 
@@ -174,11 +174,6 @@ class StreamReader:
             body = await self._error_body(response)
             raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
 
-    def _no_stream(self, kind: str, response: httpx.Response, words: str = "") -> ModelProtocolError:
-        return self.errors.protocol(
-            f"answered with {kind!r} instead of an event stream", words, status=response.status_code
-        )
-
     async def _error_body(self, response: httpx.Response) -> str:
         body = bytearray()
         with move_on_after(ERROR_BODY_SECONDS):
@@ -211,9 +206,10 @@ class StreamReader:
                     scope.deadline = min(scope.deadline, current_time() + grace)
         rest = [] if done else parser.close()
         any(map(partial(take, is_rest=True), rest))
-        kind = JSON if parser.is_plain else _type_of(response)
+        kind = JSON if parser.is_plain else response.headers.get("content-type") or "text/event-stream"
         if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
-            raise self._no_stream(kind, response, " ".join(rest))
+            problem = f"answered with {kind!r} instead of an event stream"
+            raise self.errors.protocol(problem, " ".join(rest), status=response.status_code)
         if parser.is_plain:
             answer.is_done = True
 
@@ -235,10 +231,6 @@ class StreamReader:
             # "truncated" is what msgspec says of JSON that ends too early; all else that can't be read is malformed.
             cut = "broke off in the middle of its answer" if is_rest and "truncated" in str(error) else ""
             raise self.errors.protocol(f"{cut or 'sent an event that is not a completion chunk'} ({error})") from error
-
-
-def _type_of(response: httpx.Response) -> str:
-    return response.headers.get("content-type") or "text/event-stream"
 
 
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:

@@ -23,6 +23,7 @@ from vibe.core.llm.errors import (
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
+    ModelRefusalError,
     ModelRequestError,
     ModelTransportError,
 )
@@ -38,7 +39,9 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-FaultKind: TypeAlias = Literal["overloaded", "transport", "access", "context_too_long", "protocol", "request", "silent"]
+FaultKind: TypeAlias = Literal[
+    "overloaded", "transport", "access", "context_too_long", "protocol", "request", "refusal", "silent"
+]
 """The faults a scripted turn can have instead of an answer: one for each class of model error, and silence."""
 
 
@@ -165,6 +168,7 @@ FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {
     "context_too_long": ContextTooLongError,
     "protocol": ModelProtocolError,
     "request": ModelRequestError,
+    "refusal": ModelRefusalError,
 }
 
 

@@ -23,7 +23,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
-from vibe.core.tools.mcp.sieve import in_form
+from vibe.core.tools.mcp.sieve import answer_in_form, encoded, messages_in
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import typed_path
@@ -167,8 +167,8 @@ SESSION = "mcp-session-id"
 """The header by which a request names its session."""
 BAD_REQUEST, UNKNOWN_SESSION = 400, re.compile(rb"session|not initialized", re.IGNORECASE)
 """The status and the words by which many servers say that they do not know a session, in place of ``NOT_FOUND``."""
-EVENT_LINE = re.compile(r"^(?:data:([^\r\n]*)|event:[^\r\n]*)", re.MULTILINE)
-"""A line of an event stream that holds data, or the name of the event."""
+EVENT_END, LINE_END = re.compile(r"\r\n\r\n|\n\n|\r\r"), re.compile(r"\r\n|\n|\r")
+"""The ends of an event in an event stream, and of a line in it."""
 READ_SECONDS = 3_900.0
 """The most seconds between two pieces of an answer, in which a person may be asked. Callers limit the call itself."""
 
@@ -228,20 +228,28 @@ async def _bring_in_form(response: Any) -> None:
         await given.aclose()
         body = httpx2.Response(200, headers=response.headers, content=b"".join(data)).content  # decompressed
         response.headers.pop("content-encoding", None)
-        response.stream = httpx2.ByteStream(in_form(body, asked, is_whole=True))
+        response.stream = httpx2.ByteStream(answer_in_form(body, asked).encode())
 
 
 async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:
-    """Yield an event stream with answers in form, and without names of events, as the library knows only one."""
-
-    def in_line(line: re.Match[str]) -> str:
-        return ":" if line[1] is None else f"data:{in_form(line[1].strip().encode(), asked).decode()}"
-
+    """Yield an event stream with messages in form."""
     pending = ""
     async for part in parts:
-        lines, end, pending = (pending + part).rpartition("\n")
-        yield EVENT_LINE.sub(in_line, lines) + end
-    yield EVENT_LINE.sub(in_line, pending) + "\n\n"  # a last event may lack its blank line
+        *events, pending = EVENT_END.split(pending + part)
+        for event in events:
+            yield _event_in_form(event, asked)
+    yield _event_in_form(pending, asked)  # a last event may lack its blank line
+
+
+def _event_in_form(event: str, asked: int | str | None) -> str:
+    """Return an event as one for each message in it, all without a name, as the library knows only one.
+
+    Data in which there is no message is left out, so that it does not cost the answer that follows.
+    """
+    lines = LINE_END.split(event)
+    data = "\n".join(line.removeprefix("data:") for line in lines if line.startswith("data:"))
+    told = [f"data:{encoded(message)}\n\n" for message in messages_in(data, asked)]
+    return "\n".join([*(line for line in lines if not line.startswith(("data:", "event:"))), "".join(told) or "\n"])
 
 
 def shown_url(url: str) -> str:

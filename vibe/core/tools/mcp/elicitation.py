@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from anyio import CancelScope, current_time, to_thread
 from msgspec import Struct
 
+from vibe.core.schemas import list_of, table_of
 from vibe.core.tools.json_schema import schema_problems, value_problems
 from vibe.core.tools.questions import HEADER_LENGTH, Choice, Question, QuestionAnswer, UnansweredError, UserInput
 from vibe.system.plain_text import plain, plain_line, shortened
@@ -149,8 +150,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         default = self.schema.get("default")
         if default is None:
             return None
-        values = cast("list[Any]", default) if isinstance(default, list) else [default]
-        return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+        return [str(value).lower() if isinstance(value, bool) else str(value) for value in list_of(default)]
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
@@ -161,29 +161,22 @@ def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
     """
     if problems := schema_problems(schema):
         raise UnusableFormError(f"its schema is none: {problems[0].message}")
-    properties: Any = schema.get("properties", {})
-    if schema.get("type", "object") != "object" or not isinstance(properties, dict):
+    if schema.get("type", "object") != "object":
         raise UnusableFormError("its schema is not that of an object")
-    given = cast("dict[str, Any]", properties)
+    given, required = table_of(schema.get("properties")), list_of(schema.get("required"))
     if len(given) > MOST_FIELDS:
         raise UnusableFormError(f"it has {len(given)} fields, more than {MOST_FIELDS}")
-    listed: Any = schema.get("required") or []
-    required = {str(name) for name in cast("list[Any]", listed)} if isinstance(listed, list) else set[str]()
-    return [_field(name, each, is_required=name in required) for name, each in given.items()]
+    return [_field(name, table_of(each), is_required=name in required) for name, each in given.items()]
 
 
-def _field(name: str, schema: Any, *, is_required: bool) -> FormField:
-    if not isinstance(schema, dict):
-        raise UnusableFormError(f"field {_line(name)!r} has no schema")
-    given = cast("dict[str, Any]", schema)
-    kind = given.get("type", "string" if "enum" in given or "oneOf" in given else None)
+def _field(name: str, schema: Mapping[str, Any], *, is_required: bool) -> FormField:
+    kind = schema.get("type", "string" if "enum" in schema or "oneOf" in schema else None)
     values: Mapping[str, str] = {}
     match kind:
         case "string":
-            values = _values(given, "oneOf")
+            values = _values(schema, "oneOf")
         case "array":
-            items: Any = given.get("items")
-            values = _values(cast("dict[str, Any]", items), "anyOf") if isinstance(items, dict) else {}
+            values = _values(table_of(schema.get("items")), "anyOf")
             if not values:
                 raise UnusableFormError(f"field {_line(name)!r} is a list, and not of values to choose from")
         case "boolean":
@@ -192,19 +185,15 @@ def _field(name: str, schema: Any, *, is_required: bool) -> FormField:
             pass
         case _:
             raise UnusableFormError(f"field {_line(name)!r} is of type {kind!r}, which no form may have")
-    return FormField(name=name, schema=given, kind=str(kind), is_required=is_required, values=values)
+    return FormField(name=name, schema=schema, kind=str(kind), is_required=is_required, values=values)
 
 
 def _values(schema: Mapping[str, Any], titled: str) -> Mapping[str, str]:
     """Return the labels of the values to choose from, by value."""
-    listed: Any = schema.get("enum")
-    if isinstance(listed, list):
-        names: Any = schema.get("enumNames")
-        values = [str(value) for value in cast("list[Any]", listed)]
-        labels = [str(name) for name in cast("list[Any]", names)] if isinstance(names, list) else values
-    else:
-        choices: Any = schema.get(titled) or schema.get("oneOf") or []
-        tables = [cast("dict[str, Any]", one) for one in choices if isinstance(one, dict)]
+    values = [str(value) for value in list_of(schema.get("enum"))]
+    labels = [str(name) for name in list_of(schema.get("enumNames"))] or values
+    if "enum" not in schema:
+        tables = [table_of(one) for one in list_of(schema.get(titled) or schema.get("oneOf"))]
         values = [str(one["const"]) for one in tables if "const" in one]
         labels = [str(one.get("title") or one["const"]) for one in tables if "const" in one]
     if len(values) > MOST_VALUES:

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.schemas import table_of, whole_number
+from vibe.core.schemas import list_of, table_of, whole_number
 from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _entries(key: str, result: dict[str, Any]) -> list[Any]:
     listed = result.get(key, result.get("result"))
     if listed is None and key == "content":
         listed = {name: value for name, value in result.items() if name not in OTHER_KEYS} or None
-    return cast("list[Any]", listed if isinstance(listed, list) else [] if listed is None else [listed])
+    return list_of(listed)
 
 
 def _usable(method: str, key: str, entry: Any, refuse: Callable[[str], None]) -> Any:
@@ -284,12 +284,16 @@ def _validated(message: dict[str, Any]) -> JSONRPCMessage:
     return jsonrpc_message_adapter.validate_json(text, by_name=False)
 
 
-def in_form(data: bytes, asked: int | str | None, *, is_whole: bool = False) -> bytes:
+def answer_in_form(data: bytes, asked: int | str | None) -> str:
     """Return the answer to the request with the id ``asked``, or another message, in a form the protocol allows.
 
-    What is not meant as a message is returned unchanged, or if it is all there is, as an error.
+    If there is none, it is an error.
     """
     text = data.decode("utf-8", "replace")
-    otherwise = unreadable(text, asked or 0) if is_whole else None
-    message = max(messages_in(text, asked), key=lambda one: not hasattr(one, "method"), default=otherwise)
-    return data if message is None else message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    otherwise = unreadable(text, asked or 0)
+    return encoded(max(messages_in(text, asked), key=lambda one: not hasattr(one, "method"), default=otherwise))
+
+
+def encoded(message: JSONRPCMessage) -> str:
+    """Return the JSON of a message."""
+    return message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -24,13 +24,14 @@ from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.tools.mcp.client import Launch, load_library
-from vibe.core.tools.mcp.sieve import messages_in
+from vibe.core.tools.mcp.sieve import encoded, messages_in
 from vibe.system.files import append_rotating
 from vibe.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole
 from vibe.system.process import end_session
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCMessage
 
     Inbound: TypeAlias = SessionMessage | Exception
 
@@ -118,6 +119,7 @@ class ServerProcess:
         self.rubbish = 0
         self.flaw = ""
         self.on_end: Callable[[], None] | None = None
+        self._spread = bytearray()  # A message that is written over several lines, as far as it has come.
         self._sending = CancelScope()
         self._sent = Event()
 
@@ -127,7 +129,8 @@ class ServerProcess:
         async with into:
             await to_thread.run_sync(load_library)
             while chunk := await read_ready(self._stdout):
-                *lines, rest = chunk.split(b"\n")
+                # Some end their lines with CR alone, and some write UTF-16.
+                *lines, rest = chunk.replace(b"\r", b"\n").replace(b"\0", b"").split(b"\n")
                 for line in lines:
                     pending += line
                     await self._deliver(bytes(pending), into)
@@ -147,15 +150,16 @@ class ServerProcess:
 
     async def _deliver(self, line: bytes, into: MemoryObjectSendStream[Inbound]) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp.types import jsonrpc_message_adapter
 
         if not line.strip():
             return
-        text = line.decode("utf-8", "replace")  # An invalid byte costs a letter, not the whole message.
-        try:
-            messages = [jsonrpc_message_adapter.validate_json(text, by_name=False)]
-        except ValueError:
-            messages = list(messages_in(text))
+        messages = _messages(line)
+        if not messages and (self._spread or line.strip() == b"{"):
+            self._spread += line + b"\n"
+            if not line.startswith(b"}") and len(self._spread) < LONGEST_MESSAGE:
+                return
+            messages = _messages(self._spread)
+        self._spread.clear()
         if not messages:
             self.rubbish += 1
             await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
@@ -168,8 +172,7 @@ class ServerProcess:
         try:
             with self._sending, messages:
                 async for item in messages:
-                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await write_whole(self._stdin, text.encode() + b"\n")
+                    await write_whole(self._stdin, encoded(item.message).encode() + b"\n")
         except OSError:
             return  # The server has ended, which `receive` notices, too.
         finally:
@@ -200,6 +203,16 @@ class ServerProcess:
         if self.process.returncode is not None:
             with CancelScope(shield=True):
                 await self.process.aclose()
+
+
+def _messages(data: bytes | bytearray) -> list[JSONRPCMessage]:
+    from mcp.types import jsonrpc_message_adapter
+
+    text = data.decode("utf-8", "replace")  # An invalid byte costs a letter, not the whole message.
+    try:
+        return [jsonrpc_message_adapter.validate_json(text, by_name=False)]
+    except ValueError:
+        return list(messages_in(text))
 
 
 @asynccontextmanager

@@ -165,10 +165,20 @@ ANSWER = '"jsonrpc": "2.0", "result": {"content": [{"type": "text", "text": "KEE
         '[{"jsonrpc": "2.0", "method": "notifications/message", "params": 5}, {"id": ID, ANSWER}]',
         '\0{"id": ID, ANSWER}\0',
         '{"id": ID, "tabs": "\t\x01", ANSWER}',
+        '{\n  "id": ID,\n  "more": {\n    "a": [\n    ]\n  },\n  ANSWER\n}',
+        '{\n{"id": ID, ANSWER}',
     ],
 )
 async def test_an_answer_is_found_wherever_it_stands_in_its_line(line: str, tmp_path: Path) -> None:
     async with running(tmp_path, faulty("writes", line.replace("ANSWER", ANSWER).replace("\0", "\x7f"))) as rig:
+        assert (await rig.call("writes_echo")).content == "KEEP"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"], ids=repr)
+async def test_an_answer_is_found_however_its_line_ends_and_is_encoded(encoding: str, end: str, tmp_path: Path) -> None:
+    answer = '{"id": ID, ANSWER}'.replace("ANSWER", ANSWER) + end
+    async with running(tmp_path, over_stdio("writes", *FAULTY, f"writes:{encoding}", answer)) as rig:
         assert (await rig.call("writes_echo")).content == "KEEP"
 
 
@@ -416,6 +426,8 @@ FORMS: list[dict[str, Any]] = [
     {"before": b"[", "after": b"]"},
     {**EVENTS, "before": b"event: message\ndata: ", "after": b"\n\n"},
     {**EVENTS, "before": b": hello\r\nevent: answer\r\nid: 1\r\ndata:"},
+    {**EVENTS, "before": b"data: listening\n\nevent: ping\ndata: {}\n\ndata: ", "after": b"\n\n"},
+    {**EVENTS, "before": b"data: [\ndata: ", "after": b"\ndata: ]\n\n"},
 ]
 """Ways in which servers wrap an answer."""
 

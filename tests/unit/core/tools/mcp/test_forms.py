@@ -153,7 +153,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "nested": ({"a": {"type": "object", "properties": {}}}, "'a' is of type 'object'"),
     "free list": ({"a": {"type": "array", "items": {"type": "string"}}}, "is a list"),
     "no type": ({"a": {}}, "of type None"),
-    "no schema": ({"a": True}, "has no schema"),
+    "no schema": ({"a": True}, "of type None"),
     "long": ({f"f{number}": {"type": "string"} for number in range(30)}, "30 fields"),
     "wrong": ({"a": {"type": "string", "minLength": "two"}}, "schema is none"),
 }
