@@ -344,7 +344,8 @@ class EditorTerminal:
                 if not self._has_ended:
                     await self._kill()
                     await self._take()
-                await self._release()
+                with suppress(RequestError, ConnectionError, ValidationError):  # The terminal is gone already.
+                    await self._client.release_terminal(self._session_id, self._id)
             if in_time.cancelled_caught and not self._lost:
                 self._lost = "the editor did not say what became of its terminal"
             await self._output.finish()
@@ -395,10 +396,6 @@ class EditorTerminal:
         else:
             self._end(answer.exit_code, answer.signal)
 
-    async def _release(self) -> None:
-        with suppress(RequestError, ConnectionError, ValidationError):  # The terminal is gone already.
-            await self._client.release_terminal(self._session_id, self._id)
-
     def _end(self, code: int | None, signal: str | None) -> None:
         self._has_ended = True
         if code is None and not signal and not self._is_stopped:
@@ -422,9 +419,7 @@ def _launcher(environ: Mapping[str, str]) -> Path:
 
 
 def _signal_number(signal: str) -> int:
-    if signal.isdecimal():
-        return int(signal)
-    return getattr(Signals, signal.upper(), Signals.SIGKILL).value
+    return int(signal) if signal.isdecimal() else getattr(Signals, signal.upper(), Signals.SIGKILL).value
 
 
 def _new_output(seen: str, answer: TerminalOutputResponse) -> str:

@@ -130,17 +130,20 @@ class Session:
     def steer(self, text: str) -> bool:
         """Say something to the agent at work, to be read before its next model call; False if none is at work."""
         check(text=text)
-        return self._talk is not None and call_in_loop(self._task, self._talk.conversation.steer, text)
+        talk = self._talk
+        return talk is not None and call_in_loop(self._task, talk.conversation.steer, text)
 
     def interrupt(self) -> None:
         """Stop the prompt at work. What was said so far stays in the conversation."""
-        if self._talk is not None:
-            call_in_loop(self._task, self._talk.conversation.interrupt)
+        talk = self._talk
+        if talk is not None:
+            call_in_loop(self._task, talk.conversation.interrupt)
 
     @property
     def session_id(self) -> str:
         """The id by which the session can be resumed; empty until it is open."""
-        return "" if self._talk is None else self._talk.conversation.session_id
+        talk = self._talk
+        return "" if talk is None else talk.conversation.session_id
 
     def _context_of_opening(self) -> Context:
         return copy_context() if self._context is None else self._context.copy()
