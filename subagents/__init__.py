@@ -1,3 +1,1 @@
 """Carries out a single step: its subagents, their budget, their tools, and the places where they run."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Planners: models that write and revise plans, and the checks on what they hand in."""
-
-from __future__ import annotations

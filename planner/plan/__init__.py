@@ -1,3 +1,1 @@
 """Plan documents: reading, checking, revising and estimating plans."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Reuse of results from earlier plans."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Running a plan: effects become tasks, attempts go to executors, and commands come in from outside."""
-
-from __future__ import annotations

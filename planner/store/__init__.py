@@ -1,3 +1,1 @@
 """A plan's folder: its journal of facts, step results and lock."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Attempts on other machines: their trees, files and messages, independent of the kind of cluster."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Measurements. They are run by hand, and never as timed tests."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of the installed command, run as a user runs it."""
-
-from __future__ import annotations

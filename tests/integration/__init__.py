@@ -1,3 +1,1 @@
 """Tests of several packages together, with real sockets and processes."""
-
-from __future__ import annotations

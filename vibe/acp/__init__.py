@@ -1,3 +1,1 @@
 """The agent for editors: conversations in the Agent Client Protocol, over standard input and output."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Use cases and wiring: the only place where concrete classes meet."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The engine: one agent with its tools, its model and its session."""
-
-from __future__ import annotations

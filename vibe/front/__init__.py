@@ -1,3 +1,1 @@
 """The words that every front end uses for events, plans, requests and results, and the slash commands."""
-
-from __future__ import annotations

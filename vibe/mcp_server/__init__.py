@@ -1,3 +1,1 @@
 """The MCP server, which offers vibe as tools to other programs, over stdio or HTTP."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The policy for command lines and their confined execution. Nothing here knows about agents."""
-
-from __future__ import annotations

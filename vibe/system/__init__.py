@@ -1,3 +1,1 @@
 """The basis for everything else: files, locks, processes and git, each with one way of doing things."""
-
-from __future__ import annotations

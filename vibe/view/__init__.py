@@ -2,5 +2,3 @@
 
 No clock, no I/O.
 """
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The planner's system prompts, as Markdown."""
-
-from __future__ import annotations

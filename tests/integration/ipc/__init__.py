@@ -1,3 +1,1 @@
 """Tests of ipc with real sockets and processes."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The planner with real processes and files."""
-
-from __future__ import annotations

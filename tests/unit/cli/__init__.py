@@ -1,3 +1,1 @@
 """Tests of the command line."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Unit tests of the engine."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of ipc: bytes and files."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of the planner."""
-
-from __future__ import annotations

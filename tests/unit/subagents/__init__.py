@@ -1,3 +1,1 @@
 """Tests of subagents."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The first use: a provider, its key, a model and a first answer, with the same steps for every front end."""
-
-from __future__ import annotations

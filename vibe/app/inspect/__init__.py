@@ -1,3 +1,1 @@
 """Questions about a set-up, answered without running anything."""
-
-from __future__ import annotations

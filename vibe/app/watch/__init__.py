@@ -1,3 +1,1 @@
 """The runs of this machine as seen by a program beside them: found, followed and answered."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """The subcommands of ``vibe``, one per module."""
-
-from __future__ import annotations

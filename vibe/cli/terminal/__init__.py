@@ -1,3 +1,1 @@
 """Questions to a person at a terminal, and the live tree."""
-
-from __future__ import annotations

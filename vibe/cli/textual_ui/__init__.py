@@ -1,3 +1,1 @@
 """The screen: chat, plans, requests and all that runs, on Textual."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Hooks: commands of the user and of trusted projects that observe, deny and comment on an agent's tool calls."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Instructions for agents: system prompts, project instructions, memory, and the state of the workspace."""
-
-from __future__ import annotations

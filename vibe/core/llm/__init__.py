@@ -1,3 +1,1 @@
 """Models: the port, its backends and their wrappers (retry, limiter, pricing)."""
-
-from __future__ import annotations

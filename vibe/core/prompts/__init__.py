@@ -1,3 +1,1 @@
 """System prompts, as Markdown."""
-
-from __future__ import annotations

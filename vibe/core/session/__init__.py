@@ -1,3 +1,1 @@
 """Saved conversations: transcripts, snapshots of files, rewind, and turns to write in a folder."""
-
-from __future__ import annotations

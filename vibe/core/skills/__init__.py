@@ -1,3 +1,1 @@
 """Skills: folders with instructions that an agent loads when a task needs them; and slash commands."""
-
-from __future__ import annotations

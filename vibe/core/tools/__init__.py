@@ -1,3 +1,1 @@
 """The tools of agents: their base class, discovery, permissions, and the built-in set."""
-
-from __future__ import annotations

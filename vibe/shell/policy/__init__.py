@@ -1,3 +1,1 @@
 """Judges a command line by what it would read, write and run."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Commands, started and confined."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Runs git without any program chosen by a repository, or by a user who can write to it."""
-
-from __future__ import annotations

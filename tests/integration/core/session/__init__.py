@@ -1,3 +1,1 @@
 """Sessions with real files, processes and git."""
-
-from __future__ import annotations

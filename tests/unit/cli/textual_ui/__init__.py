@@ -1,3 +1,1 @@
 """Tests of the screen."""
-
-from __future__ import annotations

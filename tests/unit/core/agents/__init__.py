@@ -1,3 +1,1 @@
 """Agent profiles, their files and their manager."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Unit tests of the configuration."""
-
-from __future__ import annotations

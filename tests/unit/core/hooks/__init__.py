@@ -1,3 +1,1 @@
 """Tests of vibe.core.hooks."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of models, backends and their wrappers."""
-
-from __future__ import annotations

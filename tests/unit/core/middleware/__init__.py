@@ -1,3 +1,1 @@
 """Tests of middleware."""
-
-from __future__ import annotations

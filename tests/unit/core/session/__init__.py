@@ -1,3 +1,1 @@
 """Tests of saved conversations."""
-
-from __future__ import annotations

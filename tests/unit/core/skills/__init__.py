@@ -1,3 +1,1 @@
 """Tests of vibe.core.skills."""
-
-from __future__ import annotations

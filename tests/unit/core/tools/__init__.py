@@ -1,3 +1,1 @@
 """Tests of the tools: what they are, where they come from, and what they may do."""
-
-from __future__ import annotations

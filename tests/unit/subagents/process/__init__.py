@@ -1,3 +1,1 @@
 """Tests of steps in processes of their own."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Controllers, which decide what a person's lines and keys do."""
-
-from __future__ import annotations

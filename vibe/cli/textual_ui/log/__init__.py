@@ -1,3 +1,1 @@
 """The chat log: what was told, said and done, as lines that scroll."""
-
-from __future__ import annotations

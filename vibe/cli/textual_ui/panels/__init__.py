@@ -1,3 +1,1 @@
 """The bottom of the screen: the prompt, or in its place a request to the person or a proposed plan."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Screens that open over the chat."""
-
-from __future__ import annotations

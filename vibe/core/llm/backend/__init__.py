@@ -1,3 +1,1 @@
 """Backends, one module per kind of provider. The factory imports each when it is first used."""
-
-from __future__ import annotations

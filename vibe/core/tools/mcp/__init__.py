@@ -1,3 +1,1 @@
 """The tools of MCP servers: each server has one live session, shared by every agent of the process."""
-
-from __future__ import annotations

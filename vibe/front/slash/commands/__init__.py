@@ -1,3 +1,1 @@
 """The slash commands, one module per subject: ``run_NAME`` carries a command out, ``NAME_picker`` lists its choices."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of the backends against real servers."""
-
-from __future__ import annotations

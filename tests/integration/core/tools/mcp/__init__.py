@@ -1,3 +1,1 @@
 """The MCP client against real servers."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of the prompt's input."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Tests of the chat log."""
-
-from __future__ import annotations

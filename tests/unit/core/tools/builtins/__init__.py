@@ -1,3 +1,1 @@
 """Tests of the built-in tools, with real files and real processes."""
-
-from __future__ import annotations
