@@ -17,7 +17,6 @@ class EventSink(Protocol):
 
     def publish(self, event: Event) -> None:
         """Take one event."""
-        ...
 
 
 class StampingSink:

@@ -181,15 +181,12 @@ class StepIndex(Protocol):
 
     def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
         """Note that a step changed status."""
-        ...
 
     def decided(self, state: State, taken: e.PlanDecisionEvent) -> None:
         """Note that a decision was taken."""
-        ...
 
     def judge(self, state: State, step_ids: Iterable[str]) -> None:
         """Judge anew what should happen to these steps."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

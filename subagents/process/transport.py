@@ -24,11 +24,9 @@ class Link(Protocol[T]):
 
     def post(self, message: T, /) -> None:
         """Send a message, which is lost if the other end is gone. A line has left this process when this returns."""
-        ...
 
     async def send(self, message: T, /) -> None:
         """Send a message once there is room for it, without blocking the loop. It is lost if the other end is gone."""
-        ...
 
     async def receive(self) -> T | None:
         """Return the next message (a line without its newline), or None once the other end is gone and all is read.
@@ -40,7 +38,6 @@ class Link(Protocol[T]):
 
     def close(self) -> None:
         """Close this end. The other end still gets what was sent, and then the end."""
-        ...
 
 
 Transport: TypeAlias = Link[bytes]
@@ -72,11 +69,9 @@ class Carrier(Protocol):
 
     async def listen(self) -> None:
         """Read its output until that ends."""
-        ...
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """Give it ``grace_seconds`` to exit, then make sure that it is gone. Shielded from cancellation."""
-        ...
 
 
 class Lines:

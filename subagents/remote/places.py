@@ -158,4 +158,3 @@ class Places(Protocol):
 
     async def forget(self, address: str) -> None:
         """Stop giving places on a worker that is lost. It may come back as a new worker."""
-        ...

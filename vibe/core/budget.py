@@ -41,11 +41,9 @@ class Reservation(Protocol):
 
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
         """Book what the call used and give back the rest."""
-        ...
 
     def release(self) -> None:
         """Give everything back: the call was not made or had no result."""
-        ...
 
 
 class Budget(Protocol):

@@ -92,7 +92,6 @@ class Listener(EventSink, Protocol):
 
     def close(self) -> None:
         """Take note that the run has ended. No event comes after this."""
-        ...
 
 
 def _listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]:

@@ -26,7 +26,6 @@ class CallLimiter(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Let no call begin for ``seconds``."""
-        ...
 
 
 class ProviderLimiter(Struct, kw_only=True, eq=False):

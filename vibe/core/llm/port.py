@@ -106,11 +106,9 @@ class ModelObserver(Protocol):
 
     def delta(self, delta: Delta, /) -> None:
         """Take one piece of the answer."""
-        ...
 
     def notice(self, notice: Notice, /) -> None:
         """Take the notice of a retry, or of the start or the end of a wait."""
-        ...
 
 
 class ModelBackend(Protocol):
@@ -128,4 +126,3 @@ class ModelBackend(Protocol):
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...

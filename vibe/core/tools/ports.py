@@ -116,7 +116,6 @@ class Files(Protocol):
         Raises:
             ToolError: something exists there already, or it can't be written.
         """
-        ...
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
         """Replace the whole content of a file at once.
@@ -124,4 +123,3 @@ class Files(Protocol):
         Raises:
             ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
         """
-        ...

@@ -85,14 +85,12 @@ class StartedCommand(Protocol):
 
     def run_on(self) -> None:
         """Drop the timeout, so that the command runs for as long as it takes."""
-        ...
 
     async def stop(self) -> None:
         """Stop everything the command started, and read the rest of its output.
 
         Returns within seconds, even if it is cancelled. Calling it again does no harm.
         """
-        ...
 
     def result(self) -> CommandResult:
         """Return the result once ``stop`` has returned. Before that it only tells the ``output_files`` so far."""
