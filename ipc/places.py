@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ipc.errors import BusUnavailableError
+from ipc.errors import BusUnavailableError, RunsUnreadableError
 
 IPC = "ipc://"
 TCP = "tcp://"
@@ -82,10 +82,27 @@ def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
 
 
 def run_folders(home: Path, runtime_dir: Path | None) -> Iterator[Path]:
-    """Yield the folder of every run that left one, in this home and in others that share the runtime folder."""
+    """Yield the folder of every run that left one, in this home and in others that share the runtime folder.
+
+    Raises:
+        RunsUnreadableError: A folder of runs can't be listed.
+    """
     for base in bases(home, runtime_dir):
-        if base.is_dir():
-            yield from sorted(path for path in base.iterdir() if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
+        yield from sorted(path for path in files_of_runs(base) if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
+
+
+def files_of_runs(folder: Path) -> list[Path]:
+    """Return what is in a folder of runs, which need not exist.
+
+    Raises:
+        RunsUnreadableError: It can't be listed.
+    """
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RunsUnreadableError(folder, error) from error
 
 
 def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_sockets: bool) -> Path:

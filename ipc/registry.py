@@ -14,7 +14,7 @@ from msgspec import Struct, json, structs
 from ipc.codec import WIRE_VERSION
 from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
 from ipc.journal import is_being_written
-from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
+from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, files_of_runs, run_folders
 from vibe.system.errors import remedy
 from vibe.system.files import replace_file
 
@@ -91,7 +91,10 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class Registry(Struct, eq=False):
-    """The publishers of one vibe home. Every method reads or writes files, so call it off the event loop."""
+    """The publishers of one vibe home. Every method reads or writes files, so call it off the event loop.
+
+    A method that looks for publishers raises RunsUnreadableError if a folder of runs can't be listed.
+    """
 
     home: Path
     runtime_dir: Path | None = None
@@ -228,7 +231,8 @@ class Registry(Struct, eq=False):
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
-        found = [(path, read_json_file(path, Entry)) for path in (self.home / "run").glob("*.json")]
+        paths = [path for path in files_of_runs(self.home / "run") if path.suffix == ".json"]
+        found = [(path, read_json_file(path, Entry)) for path in paths]
         entries = [entry for path, entry in found if entry is not None and path.name == f"{entry.source}.json"]
         return sorted(entries, key=lambda entry: entry.started)
 

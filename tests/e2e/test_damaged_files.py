@@ -109,3 +109,40 @@ def test_a_session_whose_meta_data_are_gone_is_continued_with_a_word(vibe: VibeC
     assert "made again of the messages" in resumed.err
     assert json.loads(meta.read_text())["workspace"] == str(vibe.workdir)
     assert vibe("-c", "-p", "go").err == ""
+
+
+@pytest.mark.parametrize("tail", [b'{"role":"user","content":"cut', b"\0" * 512, b"\xff\n"])
+def test_whoever_reads_a_session_with_a_torn_end_hears_of_it(vibe: VibeCommand, tail: bytes) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    session = vibe("-p", "go", "--output", "json").document["session_id"]
+    with (vibe.home / "logs/session" / session / "messages.jsonl").open("ab") as file:
+        file.write(tail)
+
+    for words in (("show", session), ("export", session), ("export", session, "--format", "html"), ("fork", session)):
+        ended = vibe("session", *words)
+        said = f"warning: {len(tail)} bytes at the end are no whole message, and are left out\n"
+        assert (ended.code, ended.err) == (0, said), words
+
+
+def test_a_search_says_which_session_it_could_not_read(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "fine words"}))
+    session = vibe("-p", "go", "--output", "json").document["session_id"]
+    with (vibe.home / "logs/session" / session / "messages.jsonl").open("ab") as file:
+        file.write(b'{"role":"oracle","content":"of a later version"}\n')
+
+    found = vibe("session", "search", "fine")
+
+    assert (found.code, found.out) == (0, "")
+    assert f"{session}/messages.jsonl: line 3 is not a message" in found.err
+
+
+def test_sessions_are_found_by_whatever_links_lead_to_their_folder(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    session = vibe("-p", "go", "--output", "json").document["session_id"]
+    moved = vibe.workdir.rename(vibe.workdir.with_name("moved"))
+    vibe.workdir.symlink_to(moved)
+    vibe.workdir = moved
+
+    listed = vibe("session", "list", "--here", "--output", "json").document
+
+    assert [one["session_id"] for one in listed] == [session]

@@ -84,13 +84,14 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
         problem = problem_of(env.stdout)
+        told = error if shortage(error) else innermost(error)
         if problem is None:
-            return _report(error if shortage(error) else innermost(error), exit_code_of(error), env, debug=debug)
+            return _report(told, exit_code_of(told), env, debug=debug)
         return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
-def exit_code_of(error: Exception) -> ExitCode:
+def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code for an error, by its class or by the resource that the system lacked."""
     if shortage(error) is not None:
         return ExitCode.ENVIRONMENT

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ipc.bus import EventBus
-from ipc.errors import AddressInUseError, BusUnavailableError, UnknownSourceError
+from ipc.errors import AddressInUseError, BusUnavailableError, RunsUnreadableError, UnknownSourceError
 from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
 from ipc.registry import LEFTOVERS_KEPT_S, SWEEP_EVERY_S, Registry, RunInfo
 from tests.architecture.project import ROOT
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.ipc.processes import start
 
 INFO = RunInfo(cwd="/", title="a test")
@@ -253,6 +255,15 @@ def test_a_file_of_the_registry_that_names_another_source_is_none_of_it(vibe_hom
         with open_bus(vibe_home) as again:
             assert [entry.source for entry in Registry(vibe_home).running()] == [again.entry.source]
         assert odd.exists()
+
+
+@pytest.mark.parametrize("look", [Registry.running, Registry.ended, Registry.sweep])
+def test_runs_that_can_not_be_listed_are_not_taken_for_none(look: Callable[[Registry], object]) -> None:
+    with folder_of_nobody() as home:
+        (home / "run").mkdir(mode=0o000)
+
+        with pytest.raises(RunsUnreadableError, match=r"/run can't be listed \(Permission denied\): correct"):
+            look(Registry(home))
 
 
 def test_a_source_that_can_name_no_file_is_refused(vibe_home: Path) -> None:

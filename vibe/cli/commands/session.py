@@ -20,7 +20,6 @@ from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import SavedSession, SessionListing, SessionLoader, Transcript, lock_session
 from vibe.core.session.keeping import (
-    MOST_FOUND,
     FoundPlace,
     delete_sessions,
     prune_sessions,
@@ -51,15 +50,13 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
 
 def run_show(args: Arguments, env: CliEnvironment) -> None:
     """Print a session, one line per message."""
-    saved = _loader(env).find(args.session, env.cwd)
-    messages = Transcript.peek(saved.folder.transcript).messages
+    saved, messages = _opened(args, env)
     env.answer(args, _whole(saved, messages), _shown(saved, messages))
 
 
 def run_export(args: Arguments, env: CliEnvironment) -> None:
     """Print a whole conversation, or write it to a file."""
-    saved = _loader(env).find(args.session, env.cwd)
-    messages = Transcript.peek(saved.folder.transcript).messages
+    saved, messages = _opened(args, env)
     document = _exported(args.format, saved, messages, _mask(env))
     if args.file not in {None, "-"}:
         path = env.path(args.file)
@@ -108,13 +105,11 @@ def _mask(env: CliEnvironment) -> Callable[[str], str]:
 def run_search(args: Arguments, env: CliEnvironment) -> None:
     """Print each place that contains all the words."""
     masked = _mask(env)
-    found = list(search_sessions(_chosen(args, env), args.words, masked))
+    found = list(search_sessions(_chosen(args, env), args.words, masked, env.tell))
     lines = (f"{one.session.meta.session_id[:SHOWN_ID]}  {_when(one.session)}  {_place(one)}" for one in found)
     env.answer(args, each_text([_found_document(one) for one in found], masked), lines)
     if not found and args.output == "text":
         env.tell("no session has these words")
-    elif len(found) >= MOST_FOUND:
-        env.tell(f"the newest {len(found)} places are shown: give more words")
 
 
 def _place(found: FoundPlace) -> str:
@@ -137,8 +132,8 @@ def run_rename(args: Arguments, env: CliEnvironment) -> None:
 
 def run_fork(args: Arguments, env: CliEnvironment) -> None:
     """Save a session, or its part before one of its messages, as another; print the new id."""
-    saved = _loader(env).find(args.session, env.cwd)
-    count = len(Transcript.peek(saved.folder.transcript).messages) if args.message is None else args.message
+    saved, messages = _opened(args, env)
+    count = len(messages) if args.message is None else args.message
     manager = RewindManager(env.environ, outcome="forked")
     report = manager.rewind(saved, count, files=False)
     env.answer(args, {"session_id": report.session_id, "messages": report.messages}, [report.session_id])
@@ -171,8 +166,16 @@ def _listed(saved: SavedSession) -> str:
 
 def _chosen(args: Arguments, env: CliEnvironment) -> list[SavedSession]:
     """Return all sessions, or those of the current directory."""
-    here = str(env.cwd.resolve())
-    return [saved for saved in _all(env).sessions if not args.here or saved.meta.workspace == here]
+    return [saved for saved in _all(env).sessions if not args.here or saved.is_of(env.cwd)]
+
+
+def _opened(args: Arguments, env: CliEnvironment) -> tuple[SavedSession, list[Message]]:
+    """Return the named session and its messages, with a warning if they are damaged at the end."""
+    saved = _loader(env).find(args.session, env.cwd)
+    transcript = Transcript.peek(saved.folder.transcript)
+    if transcript.dropped_bytes:
+        env.tell(f"warning: {transcript.dropped_bytes} bytes at the end are no whole message, and are left out")
+    return saved, transcript.messages
 
 
 def _all(env: CliEnvironment) -> SessionListing:

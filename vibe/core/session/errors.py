@@ -2,7 +2,7 @@
 
 EnvironmentFailure
 ├── TranscriptError          a conversation can't be read or written (folder.py)
-├── SessionFolderError       a session's folder can't be written
+├── SessionFolderError       a session's folder, or the one of all sessions, can't be written or read
 ├── WorkspaceLockedError     other runs write in the workspace
 └── SnapshotError            the files of a workspace can't be recorded or restored
 UsageError
@@ -20,10 +20,10 @@ from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 
 
 class SessionFolderError(EnvironmentFailure):
-    """A session's folder can't be written."""
+    """A session's folder, or the one of all sessions, can't be written or read."""
 
-    def __init__(self, path: Path, error: OSError) -> None:
-        problem = f"the session folder {path} can't be written ({error.strerror})"
+    def __init__(self, path: Path, error: OSError, done: str = "written") -> None:
+        problem = f"the session folder {path} can't be {done} ({error.strerror})"
         super().__init__(f"{problem}: {remedy(error)}, or set VIBE_HOME to another folder")
 
 

@@ -25,7 +25,7 @@ from msgspec import Struct, ValidationError, convert, json, structs
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
-from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, writing_folder
+from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 from vibe.system.files import FileLock, append_all, entries_of, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
@@ -282,7 +282,11 @@ class SessionFolder(Struct, frozen=True):
         folder = cls(sessions / meta.session_id)
         with writing_folder(folder.path):
             folder.path.mkdir(parents=True, mode=0o700)
-            write_meta(folder.path, meta)
+            try:
+                write_meta(folder.path, meta)
+            except OSError:
+                folder.path.rmdir()
+                raise
         return folder
 
     @property
@@ -460,6 +464,10 @@ class SavedSession(Struct, frozen=True, kw_only=True):
     updated: float
     lost: str = ""
 
+    def is_of(self, workspace: Path) -> bool:
+        """Return whether the workspace is its own, by whatever links each is reached."""
+        return bool(self.meta.workspace) and os.path.realpath(self.meta.workspace) == os.path.realpath(workspace)
+
 
 class SessionListing(Struct, frozen=True, kw_only=True):
     """All sessions, newest first, and a sentence about each folder that can't be understood."""
@@ -469,7 +477,10 @@ class SessionListing(Struct, frozen=True, kw_only=True):
 
 
 class SessionLoader(Struct, eq=False):
-    """Finds sessions in the folder ``sessions``, which need not exist. It never changes a file."""
+    """Finds sessions in the folder ``sessions``, which need not exist. It never changes a file.
+
+    Every method raises SessionFolderError if the folder can't be listed.
+    """
 
     sessions: Path
 
@@ -500,17 +511,23 @@ class SessionLoader(Struct, eq=False):
         return self._load(found[0])
 
     def _last_of(self, workspace: Path) -> SavedSession:
-        here = str(workspace.resolve())
-        for saved in self._read(self._names()[:LAST_RESORT]).sessions:
-            if saved.meta.workspace and os.path.realpath(saved.meta.workspace) == here:
+        listing = self._read(self._names()[:LAST_RESORT])
+        for saved in listing.sessions:
+            if saved.is_of(workspace):
                 return saved
-        raise UsageError(f"no session to continue in {workspace}: start one with `vibe -p PROMPT`")
+        unread = f" ({len(listing.problems)} can't be read, see `vibe session list`)" if listing.problems else ""
+        raise UsageError(f"no session to continue in {workspace}{unread}: start one with `vibe -p PROMPT`")
 
     def _names(self) -> list[str]:
-        """Return the names of the folders that hold sessions, newest first."""
-        folders = [Path(entry.path) for entry in entries_of(self.sessions) if entry.is_dir(follow_symlinks=False)]
-        sessions = [path for path in folders if any((path / name).exists() for name in FILES)]
-        return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
+        """Return the names of the folders that hold sessions, or that can't be looked into, newest first."""
+        try:
+            folders = [Path(entry.path) for entry in os.scandir(self.sessions) if entry.is_dir(follow_symlinks=False)]
+            times = [(at, path.name) for path in folders if (at := _updated(path)) is not None]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise SessionFolderError(self.sessions, error, "read") from error
+        return [name for _, name in sorted(times, reverse=True)]
 
     def _id_of(self, name: str) -> str:
         """Return the id of the session in a folder, whose name may differ; empty if it can't be understood."""
@@ -548,7 +565,7 @@ class SessionLoader(Struct, eq=False):
             meta, lost = _reconstructed(folder, error), error.problem
         if "\0" in meta.workspace:
             meta, lost = structs.replace(meta, workspace=""), "its workspace is not a path"
-        return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
+        return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path) or 0.0, lost=lost)
 
 
 def _reconstructed(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
@@ -565,16 +582,21 @@ def _reconstructed(folder: SessionFolder, error: DamagedMetaError) -> SessionMet
         raise error
     title = shortened(" ".join(transcript.prompts[0].content.split()), TITLE_LENGTH)
     known = {"workspace": "", "title": title, **salvaged(folder.path)}
-    meta = {"version": VERSION, "session_id": folder.path.name, "started": _updated(folder.path), **known}
+    meta = {"version": VERSION, "session_id": folder.path.name, "started": _updated(folder.path) or 0.0, **known}
     found = convert(meta, SessionMeta)
     return structs.replace(found, usage=transcript.usage, cost_usd=transcript.cost_usd)
 
 
-def _updated(folder: Path) -> float:
-    """Return the time of the last message, else that of the session's start, in unix seconds."""
+def _updated(folder: Path) -> float | None:
+    """Return the time of the last message, else that of the session's start, in unix seconds.
+
+    It is 0 if the folder can't be looked into, which reading the session will tell, and None if it holds no session.
+    """
     for name in FILES:
         try:
             return (folder / name).stat().st_mtime
-        except OSError:
+        except FileNotFoundError:
             continue
-    return 0.0
+        except OSError:
+            return 0.0
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from msgspec import Struct, structs
 
@@ -129,11 +129,11 @@ def rename_session(saved: SavedSession, title: str) -> str:
 
 
 def search_sessions(
-    sessions: Sequence[SavedSession], words: Sequence[str], masked: Callable[[str], str]
+    sessions: Sequence[SavedSession], words: Sequence[str], masked: Callable[[str], str], tell: Callable[[str], object]
 ) -> Iterator[FoundPlace]:
     """Yield the places in titles and messages that contain all words, ignoring case; reads files.
 
-    ``masked`` removes the secrets from a line that was found.
+    ``masked`` removes the secrets from a line that was found. ``tell`` hears of what is not searched.
 
     Raises:
         UsageError: no word was given.
@@ -143,13 +143,19 @@ def search_sessions(
         raise UsageError("there is no word to search for: give one")
     left, count = MOST_BYTES, 0
     for saved in sessions:
-        with suppress(OSError, TranscriptError):
+        if count >= MOST_FOUND:
+            tell(f"the newest {count} places are shown: give more words")
+            return
+        try:
             left -= saved.folder.transcript.stat().st_size
-            if left < 0 or count >= MOST_FOUND:
+            if left < 0:
+                tell(f"the newest {MOST_BYTES // 1_000_000:,} MB were searched: older sessions were left out")
                 return
             for found in _search_session(saved, wanted, masked):
                 count += 1
                 yield found
+        except (OSError, TranscriptError) as error:
+            tell(f"warning: {error}")
 
 
 def _search_session(saved: SavedSession, wanted: Sequence[str], masked: Callable[[str], str]) -> Iterator[FoundPlace]:

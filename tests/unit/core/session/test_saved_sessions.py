@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.full_disk import file_size_limit
+from tests.fakes.unprivileged import folder_of_nobody
 from vibe.core.messages import AssistantMessage, Usage, UserMessage
 from vibe.core.session.errors import (
     BrokenSessionError,
@@ -220,3 +222,31 @@ def test_neither_a_newer_file_nor_one_without_messages_is_made_again(tmp_path: P
     (tmp_path / "b" / "meta.json").touch()
     with pytest.raises(BrokenSessionError, match="damaged"):
         SessionLoader(tmp_path).find("b", tmp_path)
+
+
+def test_one_folder_that_can_not_be_looked_into_hides_no_other_and_is_told() -> None:
+    with folder_of_nobody() as home:
+        loader = SessionLoader(home)
+        for name in ("closed", "open"):
+            begin(home, name, home, said=1)
+        (home / "closed").chmod(0o000)
+
+        listing = loader.all()
+        assert [saved.meta.session_id for saved in listing.sessions] == ["open"]
+        assert [problem.partition("closed ")[2] for problem in listing.problems] == [
+            "can't be read: meta.json can't be read (Permission denied)"
+        ]
+        with pytest.raises(UsageError, match=r"no session to continue in /x \(1 can't be read, see"):
+            loader.find("latest", Path("/x"))
+
+        home.chmod(0o000)
+        with pytest.raises(EnvironmentFailure, match=r"can't be read \(Permission denied\): correct the permissions"):
+            loader.all()
+
+
+def test_a_full_disk_leaves_nothing_of_a_new_session(tmp_path: Path) -> None:
+    meta = SessionMeta(version=1, session_id="s", workspace="/w")
+    with file_size_limit(10), pytest.raises(EnvironmentFailure, match="can't be written"):
+        SessionFolder.begin(tmp_path, meta)
+
+    assert list(tmp_path.iterdir()) == []

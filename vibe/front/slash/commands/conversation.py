@@ -103,7 +103,7 @@ async def run_resume(talk: Talk, typed: Typed) -> None:
     if typed.rest:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
         return
-    here = [saved for saved in await other_sessions(talk) if saved.meta.workspace == str(talk.opening.workdir)]
+    here = [saved for saved in await other_sessions(talk) if saved.is_of(talk.opening.workdir)]
     shown = [
         f"{one.meta.session_id[:SHOWN_ID]} {one_line(one.meta.title, TITLE_LENGTH)}" for one in here[:SESSIONS_SHOWN]
     ]
@@ -115,7 +115,7 @@ async def resume_picker(talk: Talk) -> Picker:
     """Return a picker of sessions to resume, those of this folder first; search covers their messages too."""
     sessions = {f"/resume {saved.meta.session_id}": saved for saved in await other_sessions(talk)}
     rows = await to_thread.run_sync(lambda: {line: _session_row(line, saved) for line, saved in sessions.items()})
-    here = [row for line, row in rows.items() if sessions[line].meta.workspace == str(talk.opening.workdir)]
+    here = [row for line, row in rows.items() if sessions[line].is_of(talk.opening.workdir)]
     every = list(rows.values())
 
     def preview(row: PickRow, _mode: int) -> list[Line]:
