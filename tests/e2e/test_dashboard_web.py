@@ -6,6 +6,7 @@ Covers ``vibe.dashboard``, ``vibe.cli``.
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,18 @@ def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:
             f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {said['token']}\r\n\r\n".encode()
         )
         assert deaf.recv(12) == b"HTTP/1.1 200"
+
+
+def test_connections_that_ask_nothing_keep_nobody_out(vibe: VibeCommand) -> None:
+    with dashboard(vibe) as (said, client), ExitStack() as held:
+        resource.prlimit(said["pid"], resource.RLIMIT_NOFILE, (256, 256))
+        place = client.base_url.host, client.base_url.port
+        for _ in range(600):
+            silent = held.enter_context(socket.create_connection(place, timeout=60))
+            with suppress(ConnectionError):  # it is one of too many already
+                silent.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+
+        assert client.get("/").status_code == client.get("/api/runs").status_code == 200
 
 
 def test_a_port_that_is_taken_says_by_whom(vibe: VibeCommand) -> None:

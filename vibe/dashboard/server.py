@@ -84,6 +84,7 @@ class Application:
                 answer = await self._post(parts, request)
             elif request.method not in {"GET", "HEAD"}:
                 answer = refusal(405, "method", "this can only be read, or posted to")
+                answer.headers["allow"] = "GET, HEAD, POST"
             elif parts == ("api", "stream") and request.method == "GET":
                 await self._stream(request, send)
                 return

@@ -16,6 +16,8 @@ from vibe.system.errors import EnvironmentFailure
 
 WAITING_CONNECTIONS = 64
 """The most connections that wait to be accepted."""
+MOST_SILENT = 32
+"""The most connections that ask nothing. Any user of the machine can open them, and a process has few files to open."""
 LAST_SECONDS = 1
 """Seconds that requests have to finish when serving ends."""
 _LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
@@ -41,6 +43,22 @@ def listening(host: str, port: int, flag: str) -> socket.socket:
 async def serve(application: Any, listener: socket.socket, **settings: Any) -> None:
     """Serve an ASGI application until cancelled. ``settings`` are uvicorn's. Signals are left to the command."""
     import uvicorn  # noqa: PLC0415  only for those who listen
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415  as above
+
+    held: dict[H11Protocol, None] = {}
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            held[self] = None
+            silent = [one for one in held if not one.cycle or one.cycle.response_complete]
+            if len(silent) > MOST_SILENT:  # end the one that is silent for longest
+                del held[silent[0]]
+                silent[0].transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            held.pop(self, None)
+            super().connection_lost(exc)
 
     class OwnSignals(uvicorn.Server):
         @contextmanager
@@ -48,6 +66,7 @@ async def serve(application: Any, listener: socket.socket, **settings: Any) -> N
             yield
 
     known: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": LAST_SECONDS}
+    known |= {"http": Connection, "backlog": WAITING_CONNECTIONS}  # as many are accepted at once
     serving = OwnSignals(uvicorn.Config(application, **known, **settings))
     async with create_task_group() as group:
         group.start_soon(serving.serve, [listener])
