@@ -8,14 +8,13 @@ that an older run, which doesn't know such a field, still understands the comman
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct, json, to_builtins
 
-from ipc.errors import CodecError, RequestInvalidError, decoded
+from ipc.errors import CodecError, RequestInvalidError, decoded, is_deep
 from ipc.events import ReviewComment
 
 COMMAND_VERSION = 1
@@ -254,7 +253,7 @@ def decode_command(data: bytes) -> Command:
         RequestInvalidError: It is not a valid request of this version.
     """
     command = decoded(_command_decoder, data, RequestInvalidError)
-    if isinstance(command, Revise) and _is_deeper(command.operations, MAX_DEPTH):
+    if isinstance(command, Revise) and is_deep(command.operations, MAX_DEPTH):
         raise RequestInvalidError(f"nested deeper than {MAX_DEPTH} levels")
     return command
 
@@ -275,19 +274,3 @@ def decode_reply(data: bytes) -> Reply:
         CodecError: It holds none.
     """
     return decoded(_reply_decoder, data, partial(CodecError, "reply"))
-
-
-def _is_deeper(value: object, limit: int) -> bool:
-    """Return whether lists and objects are nested more than ``limit`` deep, looking at one level after the other."""
-    level: list[Any] = [value]
-    for _ in range(limit + 1):
-        level = [inner for item in level for inner in _inside(item)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()

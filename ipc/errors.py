@@ -1,4 +1,4 @@
-"""Errors of recording, sending and reading events.
+"""Errors of recording, sending and reading events, and reading JSON that may be anything.
 
 IpcError                       one sentence that says what is wrong, where, and what to do
 ├── BusUnavailableError        pynng can't be loaded, or an address can't be used or bound
@@ -13,9 +13,9 @@ IpcError                       one sentence that says what is wrong, where, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -112,3 +112,19 @@ def read_json_file(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(regular_bytes(path), type=kind)
     except (OSError, *INVALID_JSON):
         return None
+
+
+def is_deep(value: object, most: int) -> bool:
+    """Return whether lists and objects are nested more than ``most`` levels deep, looking at one after the other."""
+    inner: list[object] = [value]
+    for _ in range(most):
+        inner = [one for outer in inner for one in _parts(outer)]
+        if not inner:
+            return False
+    return any(isinstance(one, dict | list) for one in inner)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()

@@ -13,14 +13,12 @@ from typing import Any, Final, cast
 import msgspec
 
 from vibe.app.watch.runs import KnownRun
-from vibe.system.plain_text import plain_line
+from vibe.system.plain_text import excerpt
 from vibe.view.view import View
 
 MOST_HITS = 200
 SECONDS = 2.0
 """Maximum time for searching journals, in seconds."""
-AROUND = 80
-"""Characters shown on each side of a hit."""
 LONGEST_LINE = 1024 * 1024
 """Maximum length of a journal's line that is searched, in bytes."""
 DEEPEST = 6
@@ -101,11 +99,3 @@ def _texts(value: object, depth: int) -> Iterator[str]:
         for name, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
             if name not in NAMES:
                 yield from _texts(part, depth - 1)
-
-
-def excerpt(text: str, wanted: str) -> str:
-    """Return the line of a text that contains the wanted one, or the part around it."""
-    at = max(text.casefold().find(wanted), 0)
-    start = max(text.rfind("\n", 0, at) + 1, at - AROUND)
-    end = text.find("\n", at + len(wanted))
-    return plain_line(text[start : min(len(text) if end < 0 else end, at + len(wanted) + AROUND)])

@@ -79,6 +79,18 @@ def both_ends(text: str, most: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
 
 
+AROUND = 80
+"""The most characters of an excerpt on each side of what was found."""
+
+
+def excerpt(text: str, wanted: str) -> str:
+    """Return the line of a text that contains the wanted one, case folded, or the part around it."""
+    at = max(text.casefold().find(wanted), 0)
+    start = max(text.rfind("\n", 0, at) + 1, at - AROUND)
+    end = text.find("\n", at + len(wanted))
+    return plain_line(text[start : min(len(text) if end < 0 else end, at + len(wanted) + AROUND)])
+
+
 def _is_shown(char: str) -> bool:
     return char in "\n\t" or unicodedata.category(char) not in _UNPRINTABLE
 

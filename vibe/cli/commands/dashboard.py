@@ -24,7 +24,6 @@ from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
-from vibe.system.errors import innermost
 from vibe.system.loopback import listening
 from vibe.system.programs import open_browser
 
@@ -160,10 +159,7 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
 async def _serve(page: Callable[[], Awaitable[None]], env: CliEnvironment) -> int:
     end = ProcessEnd(is_ours=env.owns_process)
     async with cancelled_by_signals(env) as signals:
-        try:
-            await page()
-        except ExceptionGroup as group:
-            raise innermost(group) from group
+        await page()
     end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
     return end.code
 

@@ -23,7 +23,7 @@ from vibe.core.session.folder import (
 )
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import is_locked
-from vibe.system.plain_text import plain_line
+from vibe.system.plain_text import excerpt, plain_line
 
 LONGEST_TITLE = 200
 """The most characters of a title."""
@@ -33,8 +33,6 @@ MOST_OF_SESSION = 5
 """The most messages of one session that a search returns."""
 MOST_BYTES = 1_000_000_000
 """The most bytes of transcripts that a search reads, newest sessions first."""
-LINE_LENGTH = 160
-"""The most characters of a line that was found."""
 
 
 class FoundPlace(Struct, frozen=True, kw_only=True):
@@ -165,16 +163,9 @@ def _search_session(saved: SavedSession, wanted: Sequence[str], masked: Callable
     for index, message in enumerate(Transcript.peek(saved.folder.transcript).messages):
         if count < MOST_OF_SESSION and _contains(message.content, wanted):
             count += 1
-            yield FoundPlace(session=saved, message=index, line=_line_with(message.content, wanted[0], masked))
+            yield FoundPlace(session=saved, message=index, line=excerpt(masked(message.content), wanted[0]))
 
 
 def _contains(text: str, wanted: Sequence[str]) -> bool:
     folded = text.casefold()
     return all(word in folded for word in wanted)
-
-
-def _line_with(text: str, word: str, masked: Callable[[str], str]) -> str:
-    """Return the line that contains a word, shortened to the part around the word."""
-    line = masked(next((line for line in text.splitlines() if word in line.casefold()), text))
-    start = max(0, line.casefold().find(word) - LINE_LENGTH // 2)
-    return plain_line(f"{'…' if start else ''}{line[start : start + LINE_LENGTH]}")

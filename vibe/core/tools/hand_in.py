@@ -11,12 +11,12 @@ import msgspec
 from anyio import to_thread
 from pydantic import model_validator
 
+from ipc.errors import is_deep
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.json_schema import rooted_at, schema_problems, value_problems
 from vibe.core.tools.manager import ToolClass
-from vibe.core.tools.schema import is_deep
 from vibe.system.errors import UsageError
 
 HAND_IN = "hand_in"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from ipc.errors import is_deep
 from vibe.core.schemas import refuse_constant
 from vibe.core.tools.errors import ToolArgumentsError
 
@@ -242,19 +243,3 @@ _KINDS: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean",
 def _problem(tool: str, problem: str, schema: dict[str, Any]) -> ToolArgumentsError:
     wanted = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     return ToolArgumentsError(tool, [f"arguments: {problem}; send an object of this JSON Schema: {wanted}"])
-
-
-def is_deep(value: object, most: int) -> bool:
-    """Return whether lists and objects are nested more than ``most`` levels deep."""
-    inner: list[object] = [value]
-    for _ in range(most):
-        inner = [one for outer in inner for one in _parts(outer)]
-        if not inner:
-            return False
-    return any(isinstance(one, dict | list) for one in inner)
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
