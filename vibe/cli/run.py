@@ -83,11 +83,10 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
     except EXPECTED as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
-        problem = problem_of(env.stdout)
         told = error if shortage(error) else innermost(error)
-        if problem is None:
-            return _report(told, exit_code_of(told), env, debug=debug)
-        return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
+        if (problem := problem_of(env.stdout)) is not None:
+            told = EnvironmentFailure(unwritten(problem))
+        return _report(told, exit_code_of(told), env, debug=debug)
     return code
 
 
@@ -97,9 +96,7 @@ def exit_code_of(error: BaseException) -> ExitCode:
         return ExitCode.ENVIRONMENT
     if isinstance(error, UsageError | UnknownSourceError):
         return ExitCode.USAGE
-    if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
-        return ExitCode.FAILED
-    return ExitCode.ENVIRONMENT if isinstance(error, EXPECTED) else ExitCode.FAILED
+    return ExitCode.ENVIRONMENT if isinstance(error, EnvironmentFailure | IpcError) else ExitCode.FAILED
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:

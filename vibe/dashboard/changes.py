@@ -18,6 +18,7 @@ from vibe.app.plan.review import ChangedFile, PlanReview
 from vibe.app.plan.worktrees import git_folder
 from vibe.app.watch.rows import fields
 from vibe.core.tools.edits import file_diff
+from vibe.system.files import regular_bytes
 from vibe.system.git.calls import GitCall, run_git
 from vibe.system.plain_text import whole_characters
 
@@ -82,9 +83,8 @@ def _new_file(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     data, text = b"", "\0"
     with suppress(OSError, UnicodeDecodeError):
-        if path.is_file() and not path.is_symlink():
-            with path.open("rb") as file:
-                data = file.read(MOST_NEW_BYTES + 1)
+        if not path.is_symlink():
+            data = regular_bytes(path, MOST_NEW_BYTES + 1)
         text = (data if len(data) <= MOST_NEW_BYTES else whole_characters(data[:-1])).decode()
     hunks = [] if "\0" in text else hunks_of(file_diff(name, None, text, whole=True).text.split("\n"))
     return _file(name, "added", hunks) | {"binary": "\0" in text, "cut": len(data) > MOST_NEW_BYTES}

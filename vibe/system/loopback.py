@@ -45,20 +45,15 @@ async def serve(application: Any, listener: socket.socket, **settings: Any) -> N
     import uvicorn  # noqa: PLC0415  only for those who listen
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415  as above
 
-    held: dict[H11Protocol, None] = {}
+    held: list[H11Protocol] = []
 
     class Connection(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            held[self] = None
+            held[:] = [one for one in (*held, self) if not one.transport.is_closing()]
             silent = [one for one in held if not one.cycle or one.cycle.response_complete]
             if len(silent) > MOST_SILENT:  # end the one that is silent for longest
-                del held[silent[0]]
                 silent[0].transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            held.pop(self, None)
-            super().connection_lost(exc)
 
     class OwnSignals(uvicorn.Server):
         @contextmanager

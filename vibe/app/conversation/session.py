@@ -138,7 +138,7 @@ class ChatSession:
         Raises:
             EnvironmentFailure: If the disk refuses.
         """
-        folder = self._begin_child()
+        folder = self.folder.begin_child(self._meta)
         Transcript.peek(self.folder.transcript).restart(self.transcript.messages, folder.transcript)
         return folder.path.name
 
@@ -202,7 +202,7 @@ class ChatSession:
 
         ``outcome`` becomes that of the session so far. For ``restart`` see ``Fork``.
         """
-        folder = self._begin_child()
+        folder = self.folder.begin_child(self._meta)
         lock = lock_session(folder)
         try:
             restart(folder.transcript)
@@ -218,10 +218,6 @@ class ChatSession:
         else:  # from now on others may resume the session so far
             self._locks.close()
         self._locks.callback(lock.release)
-
-    def _begin_child(self) -> SessionFolder:
-        meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
-        return SessionFolder.begin(self.folder.path.parent, meta)
 
     def _ended_meta(self, outcome: str) -> SessionMeta:
         commit, branch = git_head(Path(self._meta.workspace))

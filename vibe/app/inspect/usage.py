@@ -13,8 +13,7 @@ from msgspec import Struct, structs
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
 from subagents.agent.subagent import earlier_subagents
-from subagents.step.local_executor import attempt_spending
-from vibe.app.plan.usage_history import earlier_planning, revision_agents
+from vibe.app.plan.usage_history import earlier_planning, revision_agents, spending_by_attempt
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Spending, total_of
 from vibe.core.session.folder import SavedSession, SessionLoader, Transcript, TranscriptError
@@ -133,18 +132,13 @@ def _of_plan(folder: PlanFolder, at: float) -> Iterator[SpentRecord]:
     """Yield what the attempts of a plan took. For attempts that were cut off, their conversations say so."""
     settings, state = folder.settings(), folder.state()
     common = {"project": settings.workspace, "plan": folder.plan_id}
-    for step in [*(gone.step for gone in state.removed), *state.steps.values()]:
-        ended = {attempt.number: attempt for attempt in step.attempts}
-        order = step.outline.order
-        for number in range(1, step.begun + 1):
-            was, model = ended.get(number), (order.model if order else None) or settings.model or ""
-            if was is not None and was.result.usage.calls:
-                spent = Spending(was.result.usage, was.result.cost_usd)
-                yield SpentRecord(model=was.result.model or model, at=was.ended_at, spent=spent, **common)
-            elif order is None or order.command is None:
-                yield SpentRecord(
-                    model=model, at=at, spent=attempt_spending(folder.step_folder(step.id), number), **common
-                )
+    steps = {step.id: step for step in (*(gone.step for gone in state.removed), *state.steps.values())}
+    for (step_id, number), taken in spending_by_attempt(state, folder).items():
+        order = steps[step_id].outline.order
+        was = next((attempt for attempt in steps[step_id].attempts if attempt.number == number), None)
+        model = (was and was.result.model) or (order and order.model) or settings.model or ""
+        spent = Spending(taken.usage, taken.cost_usd)
+        yield SpentRecord(model=model, at=was.ended_at if was else at, spent=spent, **common)
     for _, agent in revision_agents(folder):
         yield SpentRecord(model=settings.model or "", at=at, spent=Spending(agent.usage, agent.cost_usd), **common)
 

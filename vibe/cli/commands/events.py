@@ -281,9 +281,8 @@ def _table(entry: Entry, requests: Sequence[Mapping[str, Any]]) -> list[str]:
     if not requests:
         return ["no request is open"]
     rows = [("REQUEST", "KIND", "STEP", "ASKED"), *map(_row, requests)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    cells = ([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)] for row in rows)
-    lines = [f"{'  '.join(known)}  {row[3]}".rstrip() for known, row in zip(cells, rows, strict=True)]
+    ids, kinds, steps = (max(len(row[column]) for row in rows) for column in range(3))
+    lines = [f"{known:<{ids}}  {kind:<{kinds}}  {step:<{steps}}  {asked}".rstrip() for known, kind, step, asked in rows]
     return [*lines, f"answer with: vibe events answer {entry.source[:SHOWN_ID]} REQUEST ANSWER"]
 
 

@@ -43,9 +43,8 @@ SHOWN_ID = 12
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the sessions, newest first."""
     sessions = _chosen(args, env)
-    lines = [_listed(saved) for saved in sessions]
-    none = ["no sessions yet: start one with `vibe -p PROMPT`"]
-    env.answer(args, [_document(saved) for saved in sessions], lines or none)
+    lines = [_listed(saved) for saved in sessions] or ["no sessions yet: start one with `vibe -p PROMPT`"]
+    env.answer(args, [_document(saved) for saved in sessions], lines)
 
 
 def run_show(args: Arguments, env: CliEnvironment) -> None:
@@ -134,8 +133,7 @@ def run_fork(args: Arguments, env: CliEnvironment) -> None:
     """Save a session, or its part before one of its messages, as another; print the new id."""
     saved, messages = _opened(args, env)
     count = len(messages) if args.message is None else args.message
-    manager = RewindManager(env.environ, outcome="forked")
-    report = manager.rewind(saved, count, files=False)
+    report = RewindManager(env.environ, outcome="forked").rewind(saved, count, files=False)
     env.answer(args, {"session_id": report.session_id, "messages": report.messages}, [report.session_id])
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+from uuid import uuid4
 
 from msgspec import Struct, ValidationError, convert, json, structs
 
@@ -27,7 +29,7 @@ from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, To
 from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
-from vibe.system.files import FileLock, append_all, entries_of, holder_of, opened, regular_bytes, replace_file, text_of
+from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
 
 INTERRUPTED_RESULT = (
@@ -288,6 +290,15 @@ class SessionFolder(Struct, frozen=True):
                 folder.path.rmdir()
                 raise
         return folder
+
+    def begin_child(self, meta: SessionMeta, **changes: Any) -> SessionFolder:
+        """Create the folder of a new session that goes on from this one, whose ``meta`` it has but for ``changes``.
+
+        Raises:
+            SessionFolderError: it can't be written.
+        """
+        own = {"session_id": uuid4().hex, "parent_id": meta.session_id, "started": time.time(), **changes}
+        return SessionFolder.begin(self.path.parent, structs.replace(meta, **own))
 
     @property
     def transcript(self) -> Path:

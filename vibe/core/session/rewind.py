@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from uuid import uuid4
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.folder import SavedSession, SessionFolder, Transcript
+from vibe.core.session.folder import SavedSession, Transcript
 from vibe.core.session.restoring import Blame, FileBack, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.system.errors import UsageError
@@ -107,17 +106,7 @@ class RewindManager(Struct, frozen=True):
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
         """Create a session with the messages before ``message_index``, and return its id."""
-        now = time.time()
-        meta = structs.replace(
-            session.meta,
-            session_id=uuid4().hex,
-            parent_id=session.meta.session_id,
-            started=now,
-            ended=now,
-            outcome=self.outcome,
-            origin="",
-        )
-        folder = SessionFolder.begin(session.folder.path.parent, meta)
+        folder = session.folder.begin_child(session.meta, ended=time.time(), outcome=self.outcome, origin="")
         conversation.restart(conversation.messages[:message_index], folder.transcript)
         return folder.path.name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from contextlib import suppress
 from itertools import chain
 
 from anyio import to_thread
@@ -24,7 +23,7 @@ from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
-from vibe.system.files import is_locked
+from vibe.system.files import is_locked, text_of
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import ago, dollars, short
 from vibe.view.view import ANEW
@@ -150,9 +149,7 @@ def _session_row(line: str, saved: SavedSession) -> PickRow:
 def _says(saved: SavedSession, text: str) -> bool:
     """Return whether a session's transcript contains a text, ignoring case; reads the file."""
     needle = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower()
-    with suppress(OSError):
-        return needle in saved.folder.transcript.read_text(encoding="utf-8", errors="replace").lower()
-    return False
+    return needle in text_of(saved.folder.transcript).lower()
 
 
 async def run_context(talk: Talk, _typed: Typed) -> None:
