@@ -137,6 +137,8 @@ class EditorTurn(Struct):
     scope: CancelScope = field(default_factory=CancelScope)
     cancels: int = 0
     """The number of times that the editor cancelled it."""
+    is_command: bool = False
+    """A command carries it out, and no agent will."""
     result: PromptResult | None = None
     ended: Signal = field(default_factory=Signal)
 
@@ -204,17 +206,20 @@ class EditorSession(HeldTalk):
                 be answered as it is, and nothing was said.
             RequestError: the work failed.
         """
-        while (turn := self._turn) is not None and (cancels := turn.cancels):
-            await turn.ended.wait()  # Some editors send the next prompt right after the cancellation.
+        while (turn := self._turn) is not None:
+            cancels = turn.cancels  # Some editors send the next prompt right after the cancellation.
+            is_steering = not cancels and await self._steer(turn, blocks)
+            await turn.ended.wait()
+            if is_steering:
+                await self.channel.flush()
+                return _prompt_response(turn)
             if turn.cancels > cancels:
                 return schema.PromptResponse(stop_reason="cancelled")
-        if turn is not None:
-            return await self._steer(turn, blocks)
         turn = self._turn = EditorTurn()
         try:
             with turn.scope:
                 given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-                await self._carry_out(given)
+                await self._carry_out(turn, given)
         finally:
             self._turn = None
             turn.ended.set()
@@ -222,16 +227,19 @@ class EditorSession(HeldTalk):
         await self.channel.flush()
         return _prompt_response(turn)
 
-    async def _steer(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
-        """Steer the agent at work with a prompt. The prompt ends with the turn under way."""
-        given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-        if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
-            raise UsageError(BUSY)
-        await turn.ended.wait()
-        await self.channel.flush()
-        return _prompt_response(turn)
+    async def _steer(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> bool:
+        """Steer the agent at work with a prompt, which then ends with the turn under way.
 
-    async def _carry_out(self, given: GivenPrompt) -> None:
+        Return False if the agent has not begun or is about to finish, so that the prompt has to wait for the end.
+        """
+        given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
+        is_text = not given.images and not given.typed.startswith("/")
+        is_steering = is_text and self.conversation.steer(given.text)
+        if not (is_steering or turn.ended.is_set() or (is_text and not turn.is_command)):
+            raise UsageError(BUSY)
+        return is_steering
+
+    async def _carry_out(self, turn: EditorTurn, given: GivenPrompt) -> None:
         """Carry out a prompt until everything it begins has ended. Errors of commands are shown.
 
         A prompt that is neither a command nor a change to the proposed plan is answered by the agent.
@@ -244,6 +252,7 @@ class EditorSession(HeldTalk):
             await self.guarded(self._ask_for_trust)
         called = self.commands.called(given.typed)
         async with bare_task_group() as self._tasks:
+            turn.is_command = called is not None or self._open_plan is not None
             if called is not None:
                 command, typed = called
                 await self.guarded(command.handler, self, typed)
@@ -269,7 +278,7 @@ class EditorSession(HeldTalk):
         Raises:
             UsageError: it can't be answered as it is; nothing was said.
         """
-        result = await self.conversation.send(prompt, images=images)
+        result = await self.sent(prompt, images=images)
         if self._turn is not None:
             self._turn.result = result
             if self._turn.cancels:

@@ -128,10 +128,8 @@ class ServedPlan:
         """Stop the plan at once. It can be resumed unless ``for_good``. One that doesn't run yet is given up."""
         if self.session is None:
             self._before_run.cancel()
-        elif for_good:
-            self.session.control.submit(Cancel(by="client"))
         else:
-            self.session.control.submit(Pause(grace_seconds=0, by="client"))
+            self.session.control.submit(Cancel(by="client") if for_good else Pause(grace_seconds=0, by="client"))
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
         """Answer one of the plan's requests. The reply says what became of the answer."""
@@ -241,10 +239,9 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
 def limited(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:
     """Return a plan whose budget and metadata are overridden by the given ones."""
     document = json.loads(loaded.source_bytes)
-    if budget:
-        document["budget"] = {**(document.get("budget") or {}), **budget}
-    if metadata:
-        document["metadata"] = {**(document.get("metadata") or {}), **metadata}
+    for name, given in (("budget", budget), ("metadata", metadata)):
+        if given:
+            document[name] = {**(document.get(name) or {}), **given}
     return load_plan(json.dumps(document, indent=2, ensure_ascii=False) + "\n", where=loaded.where)
 
 

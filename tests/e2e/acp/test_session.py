@@ -57,6 +57,16 @@ def test_a_second_prompt_is_told_to_the_agent_at_work_and_a_command_has_to_wait(
     assert "both done" in scene.editor.text(session)
 
 
+def test_prompts_that_come_before_the_agent_is_at_work_are_answered_too(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"}, {"text": "two"}, {"text": "three"})
+    session = scene.editing.new(workdir)
+
+    turns = [scene.editing.asking(session, prompt) for prompt in ("go", "and this", "and that")]
+
+    assert [turn.result(90).stop_reason for turn in turns] == ["end_turn"] * 3
+    assert "one" in scene.editor.text(session)
+
+
 def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
     scene.script({"text": "never " * 100, "delay_seconds": 60, "chunk_size": 6}, {"text": "still here"})
     session = scene.editing.new(workdir)

@@ -16,7 +16,6 @@ from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
-from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.front.event_text import SHELL, counted, describe, one_line, printed, problem_text
 from vibe.front.slash.command import UserCommand, user_command
@@ -276,11 +275,7 @@ class PlainChat(HeldTalk):
 
     async def _send(self, prompt: str) -> None:
         self._lines.refresh()
-        try:
-            result = await self.conversation.send(prompt, limits=self._limits)
-        except NoSuchCommandError as error:
-            raise error.among(self.commands) from error
-        self.say(_ending(result))
+        self.say(_ending(await self.sent(prompt, limits=self._limits)))
 
     async def _shell(self, line: UserCommand) -> None:
         result = await self.conversation.shell(line.command, tell_model=line.tells_model)

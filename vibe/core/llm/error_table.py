@@ -228,7 +228,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
     def from_response(self, status: int, body: str, headers: Mapping[str, str], asked: str = "") -> ModelError:
         """Return the error for a response with an error status; a 404's message names the address ``asked``."""
         words = error_words(body)
-        retry_after = _wait_of(headers)
+        retry_after = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")  # some give it in milliseconds
+        if retry_after is None:
+            retry_after = parse_retry_after(headers.get("retry-after"))
         if retry_after is None and status == 429:
             retry_after = wait_in_words(body)
         kind = error_class(status, f"{words} {body[:4096]}", asks_to_wait=retry_after is not None)
@@ -302,12 +304,6 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
         return clean if len(clean) <= QUOTE_LIMIT else clean[: QUOTE_LIMIT - 1] + "…"
-
-
-def _wait_of(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait that the headers ask for; some providers give it in milliseconds."""
-    exact = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")
-    return parse_retry_after(headers.get("retry-after")) if exact is None else exact
 
 
 def _reset_of(headers: Mapping[str, str]) -> float | None:

@@ -179,9 +179,8 @@ class ModelCatalog:
         if not isinstance(provider.backend, BackendKind):
             return make_extension(BACKENDS, provider.backend, provider, key)
         if provider.api_style not in STYLES:
-            problem = (
-                f"{provider.api_style!r} is not a style of this version: write one of {', '.join(map(repr, STYLES))}"
-            )
+            known = ", ".join(map(repr, STYLES))
+            problem = f"{provider.api_style!r} is not a style of this version: write one of {known}"
             raise _wrong(provider, "api_style", problem)
         provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:

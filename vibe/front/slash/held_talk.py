@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from ipc.errors import IpcError
 from vibe.app.conversation.conversation import Conversation
-from vibe.app.conversation.opening import Opening, Seat
+from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.messages import Outcome
+from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_proposal import proposing
@@ -86,6 +87,13 @@ class HeldTalk:
             await work(*arguments)
         except (VibeError, IpcError) as error:
             self.say(f"{self.ERROR_SIGN}{error}")
+
+    async def sent(self, prompt: str, **given: Any) -> PromptResult:
+        """Have the agent answer a prompt. See ``Conversation.send``."""
+        try:
+            return await self.conversation.send(prompt, **given)
+        except NoSuchCommandError as error:
+            raise error.among(self.commands) from error
 
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and continue with another.

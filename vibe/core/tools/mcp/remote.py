@@ -58,10 +58,9 @@ def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], h
     """
     if not name.strip():
         raise ValueError("a tool without a name")
-    text = " ".join((description or "").split(" ")).strip()
     return RemoteTool(
         name=name,
-        description=shortened(text, DESCRIPTION_LENGTH),
+        description=shortened((description or "").strip(), DESCRIPTION_LENGTH),
         schema=_schema_text(name, schema),
         read_only=hints.get("readOnlyHint") is True,
         repeatable=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,
