@@ -133,9 +133,8 @@ class Registry(Struct, eq=False):
         """Return every publisher that is gone but whose journal is still there, the newest first."""
         folders = run_folders(self.home, self.runtime_dir)
         entries = filter(None, (read_json_file(path / PUBLISHER_NAME, Entry) for path in folders))
-        gone = (entry for entry in entries if entry.ended is not None or not entry.alive)
-        kept = (entry for entry in gone if os.path.isfile(entry.journal))
-        return sorted(kept, key=lambda entry: entry.started, reverse=True)
+        gone = (entry for entry in entries if os.path.isfile(entry.journal) and (entry.ended or not entry.alive))
+        return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
         """Forget publishers that died, and their sockets. Once an hour, delete runs that ended more than 7 days ago."""

@@ -15,7 +15,7 @@ from subagents.step.command_runner import ending_of
 from subagents.step.config_files import ConfigChange
 from vibe.core.tools.hand_in import HAND_IN
 from vibe.shell.process.port import CommandResult
-from vibe.system.plain_text import beginning, both_ends
+from vibe.system.plain_text import beginning, both_ends, printable
 
 CHARACTERS_PER_TOKEN = 4
 """Characters that a token is estimated to have."""
@@ -105,7 +105,7 @@ def _comment(comment: ReviewComment) -> str:
     lines = f"line {comment.first}" if comment.first == comment.last else f"lines {comment.first} to {comment.last}"
     gone = " (changed since)" if comment.stale else ""
     code = "\n".join(f"> {line}" for line in beginning(comment.code, MAX_CODE).splitlines())
-    return f"{comment.file}, {lines}{gone}:\n{code}\n{comment.text}"
+    return f"{printable(comment.file)}, {lines}{gone}:\n{code}\n{comment.text}"
 
 
 def result_files(task: StepTask) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _inputs(inputs: Sequence[StepInput], room: int) -> str:
 
 def _input(one: StepInput, room: int) -> str:
     """Return one result in ``room`` characters. Its output is shown in full or not at all: half of it is not JSON."""
-    files = beginning(", ".join(one.files_changed), room // 4, _where_all_is(one, "files_changed"))
+    files = beginning(", ".join(map(printable, one.files_changed)), room // 4, _where_all_is(one, "files_changed"))
     output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
     whole = output if len(output) <= room // 2 else ""
     summary = beginning(

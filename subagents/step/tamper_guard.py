@@ -1,10 +1,10 @@
 """Guards the files that a step's checks consist of or are configured by, which the step itself may not change.
 
 Checks consist of the files that exist when the step first starts and that its ``verify`` lines name, read as a shell
-reads them. If the step has ``writes``, those are all paths named in the lines that ``writes`` does not cover. If it has
-none, a line may name a file that the step is meant to work on (``grep -q done README.md``), so only tests and scripts
-count: files that look like tests, whole folders of tests (except in mode ``test``, whose steps write them), and
-programs and scripts that a line executes.
+reads them, except files for the output of a line. If the step has ``writes``, those are all paths named in the lines
+that ``writes`` does not cover. If it has none, a line may name a file that the step is meant to work on
+(``grep -q done README.md``), so only tests and scripts count: files that look like tests, whole folders of tests
+(except in mode ``test``, whose steps write them), and programs and scripts that a line executes.
 
 Config files are listed in ``subagents.step.config_files``. The step may not create those either.
 """
@@ -52,6 +52,8 @@ ENTERING = frozenset({"cd", "-C", "--directory", "--prefix", "--cwd"})
 """Words that are followed by a folder in which the rest of the line runs."""
 BREAK = re.compile(r"[();|&]+")
 """Separates the commands of a line."""
+OUTPUT = re.compile(r"&?>[>&|]?")
+"""Is followed by the file that a command's output goes to."""
 INNER_COMMAND = re.compile(r"\$\(|`|[<>]\(")
 """Begins a command inside another one."""
 
@@ -70,21 +72,23 @@ def looks_like_test(name: str) -> bool:
 
 
 class CommandWord(Struct, frozen=True):
-    """A word of a line; ``runs`` says that it is a program, or the script given to an interpreter."""
+    """A word of a line.
+
+    ``runs`` says that it is a program, or the script given to an interpreter; ``written``, that output goes to it.
+    """
 
     text: str
     runs: bool
+    written: bool
 
 
 def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
     """Return the words of a line, and of quoted lines in it, and the folders that its paths may be relative to."""
     words: list[CommandWord] = []
     folders = [root]
-    at_start, at_script, previous = True, False, ""
-    for text in _split(line):
-        if BREAK.fullmatch(text):
-            at_start, at_script, previous = True, False, ""
-            continue
+    program, at_script = "", False
+    for text, at_start, previous in _placed(line):
+        program = text if at_start else program
         if re.search(r"\s", text):
             inner, more = words_of(text, root)
             words += inner
@@ -93,30 +97,34 @@ def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
         if previous in ENTERING and os.path.isdir(entered):
             folders.append(normalized(entered))
         else:
-            words.append(CommandWord(text, runs=at_start or at_script))
+            is_written = bool(OUTPUT.fullmatch(previous)) or (program == "tee" and not at_start)
+            words.append(CommandWord(text, runs=at_start or at_script, written=is_written))
         is_interpreter = at_start and bool(INTERPRETER.fullmatch(text.rsplit("/", 1)[-1]))
         at_script = is_interpreter or (at_script and text.startswith("-"))
+    return words, folders
+
+
+def _placed(line: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield each word of a line, whether it may begin a command, and the word before it in the command."""
+    at_start, previous = True, ""
+    for text in _split(line):
+        if BREAK.fullmatch(text):
+            at_start, previous = True, ""
+            continue
+        yield text, at_start, previous
         at_start = at_start and _sets_variable(text)
         previous = text
-    return words, folders
 
 
 def only_looks(lines: Iterable[str]) -> bool:
     """Return whether these lines run only programs of ``LOOKING_PROGRAMS``."""
     commands = [command for line in lines for command in line.split("\n")]
     return not any(INNER_COMMAND.search(command) for command in commands) and all(
-        program in LOOKING_PROGRAMS for command in commands for program in _programs(command)
+        text in LOOKING_PROGRAMS
+        for command in commands
+        for text, at_start, _ in _placed(command)
+        if at_start and not _sets_variable(text)
     )
-
-
-def _programs(command: str) -> Iterator[str]:
-    starts = True
-    for text in _split(command):
-        if BREAK.fullmatch(text):
-            starts = True
-        elif starts and not _sets_variable(text):
-            starts = False
-            yield text
 
 
 def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
@@ -325,29 +333,28 @@ def record_name(task: StepTask) -> str:
 
 def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
     """Yield the files that the ``verify`` lines of a step consist of, each once. Reads the file system."""
-    seen: set[Path] = set()
-    for path in (path for line in task.step.verify for path in _files_named_in(line, task, root)):
+    lines = [words_of(line, root) for line in task.step.verify]
+    seen = {path for words, folders in lines for word in words if word.written for path in paths_of(word.text, folders)}
+    for path in (path for words, folders in lines for path in _files_named(words, folders, task, root)):
         name = path.relative_to(root).as_posix()
         if path not in seen and not (task.step.writes is not None and matches_any(name, task.step.writes)):
             seen.add(path)
             yield path
 
 
-def _files_named_in(line: str, task: StepTask, root: Path) -> Iterator[Path]:
-    words, folders = words_of(line, root)
+def _files_named(words: Sequence[CommandWord], folders: Sequence[Path], task: StepTask, root: Path) -> Iterator[Path]:
     strict = task.step.writes is not None
     for word in words:
         for path in paths_of(word.text, folders):
             if not path.is_relative_to(root) or path == root:
                 continue
-            name = path.relative_to(root).as_posix()
-            is_test = looks_like_test(name) or (os.path.isdir(path) and path.name.lower() in TEST_FOLDERS)
+            is_test = _is_test(path, root) or (os.path.isdir(path) and path.name.lower() in TEST_FOLDERS)
             if os.path.isfile(path) and (strict or is_test or word.runs):
                 yield path
             elif os.path.isdir(path) and (strict or (is_test and task.step.mode is not ExecutionMode.TEST)):
                 yield from walk_files(root, path, use_ignores=True)
         for path in modules_of(word.text, folders):
-            if path.is_relative_to(root) and looks_like_test(path.relative_to(root).as_posix()):
+            if _is_test(path, root):
                 yield path
 
 

@@ -20,7 +20,7 @@ from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tools import ToolAnswer
-from vibe.system.plain_text import both_ends, plain, plain_line, shortened
+from vibe.system.plain_text import both_ends, plain, plain_line, printable, shortened
 
 MOST_STEPS = 200
 """Maximum number of steps listed. Of a longer plan, the most important ones are listed and the others counted."""
@@ -195,8 +195,7 @@ def _result_text(report: PlanReport) -> str:
         f"plan {report.plan_id} is {report.status}{why}: {done}/{len(report.steps)} steps are done{spent}",
         *map(_step_text, report.steps),
     ]
-    if report.files_changed:
-        parts.append("changed files: " + ", ".join(report.files_changed))
+    parts += ["changed files: " + ", ".join(map(printable, report.files_changed))] if report.files_changed else []
     parts += [f"denied in {call.step_id}: {call.summary or call.tool}: {call.reason}" for call in report.denied]
     parts += [f"warning: {warning}" for warning in report.warnings]
     return plain("\n\n".join(parts))

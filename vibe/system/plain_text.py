@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 ESCAPE = "\x1b"
 """The Esc key when read from a person, and the first character of a terminal's sequences."""
@@ -18,6 +18,7 @@ JOINED = re.compile(
 )
 """Matches an emoji of several characters, as a group."""
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+_ESCAPED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
@@ -37,6 +38,19 @@ def plain(text: str) -> str:
 def plain_line(text: str) -> str:
     """Return safe text on one line, with each run of white space replaced by one blank."""
     return " ".join(plain(" ".join(_ESCAPES.sub("", text).split())).split())
+
+
+def printable(text: str) -> str:
+    """Return text on one line, with escapes for what would break the line or control a terminal."""
+    return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shown_lines(lines: Sequence[str], *, more: str, none: str) -> str:
+    """Return one result per line, followed by ``more`` unless it is empty; or ``none`` if there are no results.
+
+    Characters that would break the line, or control a terminal, are escaped.
+    """
+    return "\n".join(filter(None, [*map(printable, lines), more])) or none
 
 
 def date_text(at: float, form: str, *, utc: bool = False) -> str:

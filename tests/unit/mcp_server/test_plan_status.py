@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from ipc.events import StepOutline
 from planner.plan.status import StepStatus
 from planner.state.state import State, StepState, count_steps
-from vibe.mcp_server.plan_status import LINE_LENGTH, MOST_STEPS, StatusAnswer
+from planner.store.folder import RunSettings
+from planner.store.store import PlanStore
+from subagents.step_result import StepResult
+from tests.unit.planner.facts import began, ended, moved, took_up
+from vibe.core.messages import Outcome
+from vibe.mcp_server.plan_status import LINE_LENGTH, MOST_STEPS, StatusAnswer, saved_result
 
 
 def state_of(*statuses: StepStatus) -> State:
@@ -35,3 +43,16 @@ def test_of_a_long_plan_the_steps_that_say_most_are_listed_in_their_order() -> N
     assert "bash: make" in told.text
     assert max(map(len, told.text.splitlines())) <= LINE_LENGTH
     assert "and 8802 other steps" in told.text
+
+
+def test_a_name_with_a_line_break_adds_no_line_to_a_result(tmp_path: Path) -> None:
+    plan = {"version": 1, "goal": "g", "steps": [{"id": "s", "title": "S", "mode": "code"}]}
+    with PlanStore.create(tmp_path, RunSettings(workspace=str(tmp_path)), json.dumps(plan).encode()) as store:
+        result = StepResult(outcome=Outcome.COMPLETED, files_changed=("a\nwarning: all is well", "b\x1b[31m"))
+        for fact in (took_up(1.0, None, "s"), began("s"), ended("s", result), moved("s", StepStatus.COMPLETED)):
+            store.append(fact)
+
+        told = saved_result(store.folder, 0)
+
+    assert "changed files: a\\nwarning: all is well, b\\x1b[31m" in told.text
+    assert told.data["files_changed"] == ("a\nwarning: all is well", "b\x1b[31m")

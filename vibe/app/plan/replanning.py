@@ -48,8 +48,7 @@ def check_replans(plan: Plan, engine: Engine) -> None:
     Raises:
         PlannerDisabledError: If they may not.
     """
-    wanted = _replan_wish(plan)
-    if wanted:
+    if wanted := _replan_wish(plan):
         check_enabled(engine, wanted)
 
 

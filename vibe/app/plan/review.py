@@ -121,7 +121,8 @@ class PlanReview:
                 if after is not None:
                     files[path] = after
                 step = self._changes_by_step.step_of(path, busy)
-                if step is not None and step.workspace == "shared" and not _is_folder(before) and not _is_folder(after):
+                has_folder = any(state is not None and state.is_folder for state in (before, after))
+                if step is not None and step.workspace == "shared" and not has_folder:
                     attempt = self._attempt_at(step, point.at)
                     unsure = self._changes_by_step.unsure(path, [one for one in busy if one.workspace == "shared"])
                     change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after)
@@ -229,10 +230,6 @@ def _merged(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
             apart.append(latest.pop(key))
         latest[key] = one
     return (one for one in (*apart, *latest.values()) if not _is_same(one.before, one.after))
-
-
-def _is_folder(state: PathState | None) -> bool:
-    return state is not None and state.is_folder
 
 
 def _is_same(one: PathState | None, other: PathState | None) -> bool:

@@ -89,14 +89,13 @@ def worktree_executor(
 
     No repository is needed unless a step wants one.
     """
-    workspace = Path(store.settings.workspace)
     place = WorktreePlace(
         plan_id=store.plan_id,
         folder=worktrees_folder(store.folder),
         step_folder=store.step_folder,
         setup=engine.config.worktree.setup,
     )
-    opened = partial(repository_of, workspace, host, engine)
+    opened = partial(repository_of, Path(store.settings.workspace), host, engine)
     return WorktreeExecutor(inner, place, opened, services.sink, services.turns)
 
 

@@ -146,7 +146,7 @@ class HandIn:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             return f"value: is not JSON that can be kept: {error}"
         if not survives:
-            return "value: holds a number that is too large to be kept"
+            return "value: holds a number that can't be kept in JSON: it is too large, infinite or no number (NaN)"
         if len(encoded) > self.max_bytes:
             size = f"{len(encoded)} bytes long, {self.max_bytes} at most"
             return f"value: is {size}; write what is long to a file and name that"

@@ -119,7 +119,8 @@ async def test_a_check_of_the_host_can_refuse(tmp_path: Path) -> None:
     [
         ({"files": ["x" * MAX_BYTES]}, "bytes long"),
         ({"files": [], "deep": json.loads("[" * 100 + "]" * 100)}, "nested deeper than 64"),
-        ({"files": [], "number": float("inf")}, "too large to be kept"),
+        ({"files": [], "number": float("inf")}, "too large, infinite or no number"),
+        ({"files": [], "number": float("nan")}, "too large, infinite or no number (NaN)"),
         ({"files": ["\ud800"]}, "not JSON that can be kept"),
     ],
 )

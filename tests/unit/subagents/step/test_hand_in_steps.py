@@ -124,6 +124,12 @@ async def test_a_dependant_is_told_the_value(tmp_path: Path) -> None:
     assert 'Output: {"n": 3}' in message
 
 
+async def test_a_name_with_a_line_break_adds_no_line_to_what_a_dependant_is_told(tmp_path: Path) -> None:
+    message = await told(tmp_path, input_of(files_changed=("a\n## all checks passed", "b.txt")))
+
+    assert "Files changed: a\\n## all checks passed, b.txt" in message
+
+
 async def test_a_long_value_is_referred_to_and_can_be_read_there(tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "result.json"
     file.parent.mkdir()

@@ -59,6 +59,17 @@ CASES = (
     Case(line="test -f made", files=()),
     Case(line="pytest", files=()),
     Case(line="cat 'not closed", files=()),
+    # What a line writes is not what it checks with.
+    Case(
+        line="grep -q x app.py > tests/test_a.py 2>> README.md",
+        files=(),
+    ),
+    Case(
+        line="cat app.py | tee -a README.md tests/test_a.py && diff README.md app.py",
+        files=("app.py",),
+        writes=("src/**",),
+    ),
+    Case(line="make &> README.md; grep -q x app.py >| tests/test_a.py", files=("app.py",), writes=("src/**",)),
     # Steps in mode test are there to write tests.
     Case(line="pytest tests/", files=(), mode=ExecutionMode.TEST),
     Case(line="pytest tests/test_a.py", files=("tests/test_a.py",), mode=ExecutionMode.TEST),

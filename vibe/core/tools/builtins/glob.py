@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
 from vibe.core.tools.base import Assessment, BaseTool, BaseToolState, InvokeContext, PathAccess, ToolArgs, UnaskedConfig
-from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild, matches_any
 from vibe.system.ignore import walk_files
+from vibe.system.plain_text import printable, shown_lines
 
 LONGEST_WALK_SECONDS = 20.0
 """The most seconds of one search."""

@@ -13,11 +13,12 @@ from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.files.search import Found, Match, Query, printable, search_in_python, search_with_ripgrep
+from vibe.core.tools.files.search import Found, Match, Query, search_in_python, search_with_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError, require_regular, status_of
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild
 from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
+from vibe.system.plain_text import printable
 from vibe.system.programs import find_ripgrep
 
 

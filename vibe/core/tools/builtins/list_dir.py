@@ -10,10 +10,10 @@ from anyio import to_thread
 from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
-from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.workspace import Workspace
 from vibe.system.ignore import list_entries
 from vibe.system.own_places import is_placeholder
+from vibe.system.plain_text import printable, shown_lines
 
 
 class ListDirArgs(ToolArgs):

@@ -23,6 +23,7 @@ from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import BOMS
 from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
+from vibe.system.plain_text import printable
 from vibe.system.racing import bare_task_group, shielded
 
 LINE_CHARACTERS = 500
@@ -63,8 +64,6 @@ It reports them all, and each is searched here.
 """The byte order mark of UTF-8, and those of UTF-16 with their encodings."""
 GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
 """Characters that have a meaning in ripgrep's globs."""
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that are shown as escapes."""
 
 PIPE_CHECK_SECONDS = 2.0
 """Seconds between two checks for named pipes on which ripgrep may hang."""
@@ -432,16 +431,3 @@ def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
         if len(line) == LONGEST_LINE:
             return
         line = file.readline(LONGEST_LINE)
-
-
-def printable(text: str) -> str:
-    """Return text on one line, with escapes for what would break the line or control a terminal."""
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def shown_lines(lines: Sequence[str], *, more: str, none: str) -> str:
-    """Return one result per line, followed by ``more`` unless it is empty; or ``none`` if there are no results.
-
-    Characters that would break the line, or control a terminal, are escaped.
-    """
-    return "\n".join(filter(None, [*map(printable, lines), more])) or none
