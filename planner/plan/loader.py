@@ -8,6 +8,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
@@ -47,7 +48,6 @@ from subagents.step_model import spelled_out
 from vibe.core.config.paths import in_utf8
 from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
-from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 from vibe.system.files import put_new_file
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -248,7 +248,6 @@ class _Document(Struct):
     defaults: Raw
     positions: dict[str, int] = field(default_factory=dict[str, int])
     options: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
-    schemas: dict[str, tuple[SchemaProblem, ...]] = field(default_factory=dict[str, "tuple[SchemaProblem, ...]"])
     suggester: Suggester = field(default_factory=Suggester)
 
     def step(self, step_id: object) -> Raw:
@@ -374,20 +373,24 @@ def _check_settings(document: _Document) -> Iterator[Problem]:
     ]:
         if settings.get("decision") is not None or settings.get("when") is not None:
             yield from _check_choice(document, path, settings)
-        yield from _check_schema((*path, "output_schema"), settings.get("output_schema"), document.schemas)
+        yield from _check_schema((*path, "output_schema"), settings.get("output_schema"))
         yield from _check_patterns((*path, "allowed_tools"), settings.get("allowed_tools"))
         yield from _check_patterns((*path, "denied_tools"), settings.get("denied_tools"))
 
 
-def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaProblem, ...]]) -> Iterator[Problem]:
-    """Yield the problems of a schema; ``known`` saves checking again a schema that many steps share."""
-    if not isinstance(schema, dict):
-        return
-    key = json.dumps(schema, sort_keys=True)
-    if key not in known:
-        known[key] = schema_problems(cast("Raw", schema))
-    for problem in known[key]:
-        yield Problem(shown_path((*path, *problem.path)), f"is not a valid JSON Schema: {problem.message}")
+def _check_schema(path: JsonPath, schema: object) -> Iterator[Problem]:
+    """Yield the problems of a schema."""
+    if isinstance(schema, dict):
+        for where, message in _schema_problems(json.dumps(schema)):
+            yield Problem(shown_path((*path, *where)), f"is not a valid JSON Schema: {message}")
+
+
+@lru_cache(maxsize=64)
+def _schema_problems(schema: str) -> tuple[tuple[JsonPath, str], ...]:
+    """Return the place and the sentence of each problem of a schema, which many steps may share."""
+    from vibe.core.tools.json_schema import schema_problems
+
+    return tuple((problem.path, problem.message) for problem in schema_problems(json.loads(schema)))
 
 
 def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:

@@ -13,10 +13,10 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
 measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
 
 MOST = {
-    "code lines": 75_147,
+    "code lines": 75_139,
     "modules in import circles": 0,
     "imports of our own in functions": 109,
-    "imports of others in functions": 94,
+    "imports of others in functions": 83,
     "modules with a single importer": 87,
     "small modules with a single importer": 3,
     "modules with over 20 imports": 13,

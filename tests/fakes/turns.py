@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vibe.core.session.write_turn import WRITERS_VARIABLE, WriteTurn
+from vibe.core.session.write_turn import WriteTurn
 from vibe.system.files import FolderLocks
+from vibe.system.own_places import WRITERS_VARIABLE
 
 
 def turn_in(

@@ -63,3 +63,17 @@ def map_schema(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) 
         return value if key in _DATA else map_schema(value, change)
 
     return change({key: inside(key, value) for key, value in cast("dict[str, Any]", schema).items()})
+
+
+def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+    """Return the schema for use inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
+
+    def moved(table: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: pointer + part[1:]
+            if name in {"$ref", "$dynamicRef"} and isinstance(part, str) and (part == "#" or part.startswith("#/"))
+            else part
+            for name, part in table.items()
+        }
+
+    return map_schema({name: part for name, part in schema.items() if name != "$schema"}, moved)

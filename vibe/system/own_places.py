@@ -12,6 +12,10 @@ STATE = (".env", "git", "locks", "logs", "plans", "run")
 """Parts of a vibe home that only vibe maintains. Working in the home itself means working on the rest."""
 TEMPORARY = "vibe-*"
 """The glob of a run's own temporary files and folders."""
+WRITERS_VARIABLE = "VIBE_WRITERS"
+"""The variable with the note files of all runs above a process and, last, of its own run.
+
+What a call starts may write while that call holds the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

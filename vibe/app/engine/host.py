@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from vibe.core.config.paths import absolute, in_utf8
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import FolderLocks, entries_of, new_folder, typed_path
-from vibe.system.own_places import NO_HOME, OwnPlaces, user_home_of
+from vibe.system.own_places import NO_HOME, WRITERS_VARIABLE, OwnPlaces, user_home_of
 from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
@@ -117,14 +117,12 @@ class Host(Struct, frozen=True, kw_only=True):
 
     def as_writer(self) -> Host:
         """Return the host of one run. Its variables tell everything the run starts in whose turn it writes."""
-        from vibe.core.session.write_turn import WRITERS_VARIABLE  # noqa: PLC0415  too slow an import for --help
-
         above, own = self.environ.get(WRITERS_VARIABLE), str(self.home / "locks" / f"{uuid4().hex[:16]}.writer")
         return replace(self, environ={**self.environ, WRITERS_VARIABLE: f"{above}{os.pathsep}{own}" if above else own})
 
     def turn(self, folders: Sequence[Path], name: str) -> WriteTurn:
         """Return this run's turns to write in some folders. ``name`` is what people call the run."""
-        from vibe.core.session.write_turn import WriteTurn  # noqa: PLC0415  as above
+        from vibe.core.session.write_turn import WriteTurn  # noqa: PLC0415  too slow an import for --help
 
         return WriteTurn(folders, name, self.environ, self.patience, self.workspaces.locks)
 

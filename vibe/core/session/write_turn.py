@@ -17,11 +17,8 @@ import anyio
 from vibe.core.session.errors import WorkspaceLockedError, writing_folder
 from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_of
 from vibe.system.git.discovery import locate
+from vibe.system.own_places import WRITERS_VARIABLE
 
-WRITERS_VARIABLE = "VIBE_WRITERS"
-"""The variable with the note files of all runs above a process and, last, of its own run.
-
-What a call starts may write while that call holds the turn."""
 PATIENCE_SECONDS = 30.0
 """Seconds to wait for other runs by default."""
 TELL_SECONDS = 1.0

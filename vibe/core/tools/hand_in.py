@@ -13,9 +13,8 @@ from pydantic import model_validator
 
 from ipc.errors import is_deep
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.schemas import closed_object
+from vibe.core.schemas import closed_object, rooted_at
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.json_schema import rooted_at, schema_problems, value_problems
 from vibe.core.tools.manager import ToolClass
 from vibe.system.errors import UsageError
 
@@ -82,6 +81,8 @@ class HandIn:
         """
         if not isinstance(schema, dict):
             raise UsageError(f"{named}: not a JSON Schema: write an object, such as {EXAMPLE}")
+        from vibe.core.tools.json_schema import schema_problems
+
         wanted = cast("dict[str, Any]", schema)
         deep = is_deep(wanted, MAX_DEPTH)
         problems = [f"is nested deeper than {MAX_DEPTH} levels"] if deep else [*map(str, schema_problems(wanted))]
@@ -95,6 +96,8 @@ class HandIn:
 
     def offer(self, value: Any, summary: str = "") -> str | None:
         """Accept a value, or return everything that is wrong with it. Blocks."""
+        from vibe.core.tools.json_schema import value_problems
+
         problem = self._size_problem(value)
         if problem is None:
             problem = "; ".join(value_problems(self.schema, value)) or None

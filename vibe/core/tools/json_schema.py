@@ -16,16 +16,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from jsonschema import _keywords, _legacy_keywords, _utils, exceptions, validators
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import Draft202012Validator, validator_for
 from msgspec import Struct
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
 from vibe.core.config.patterns import compile_linear
-from vibe.core.schemas import map_schema
-
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.protocols import Validator
 
 JsonPath = tuple[str | int, ...]
 
@@ -68,9 +69,6 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
 
     It is read as draft 2020-12 unless it declares another dialect.
     """
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
-
     declared = schema.get("$schema", "")
     if not isinstance(declared, str) or (declared and cast("Any", validator_for)(schema, default=None) is None):
         return (SchemaProblem(path=("$schema",), message=f"{_short(declared)} is not a supported dialect"),)
@@ -97,8 +95,6 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
 def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """Check the value in this process, however long it takes."""
-    from referencing.exceptions import Unresolvable
-
     try:
         errors = sorted(_validator(schema).iter_errors(value), key=lambda error: [str(part) for part in error.path])
     except RecursionError:
@@ -134,38 +130,17 @@ def _problems_in_subprocess(schema: Mapping[str, Any], value: Any) -> tuple[str,
     return tuple(json.loads(ended.stdout))
 
 
-def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-    """Return the schema for use inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
-
-    def moved(table: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: pointer + part[1:]
-            if name in {"$ref", "$dynamicRef"} and isinstance(part, str) and (part == "#" or part.startswith("#/"))
-            else part
-            for name, part in table.items()
-        }
-
-    return map_schema({name: part for name, part in schema.items() if name != "$schema"}, moved)
-
-
 def _validator(schema: Mapping[str, Any]) -> Validator:
-    from referencing.jsonschema import EMPTY_REGISTRY
-
     return cast("Validator", _dialect(schema)(schema, registry=EMPTY_REGISTRY))
 
 
 def _dialect(schema: Mapping[str, Any]) -> Any:
     """Return the validator class for the draft that the schema declares."""
-    from jsonschema.validators import Draft202012Validator, validator_for
-
     return cast("Any", validator_for)(schema, default=Draft202012Validator)
 
 
 def _dangling(schema: Mapping[str, Any]) -> Iterator[SchemaProblem]:
     """Yield the references that lead nowhere in the schema."""
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
-
     resource = DRAFT202012.create_resource(cast("Any", schema))
     base = str(schema.get("$id", ""))
     registry = EMPTY_REGISTRY.with_resource(base, resource)
@@ -190,8 +165,6 @@ def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
 
 def _endless_references(validator: Validator) -> Iterator[SchemaProblem]:
     """Yield a problem if a schema refers to itself before it looks at a value, or too often to be usable."""
-    from jsonschema import validators
-
     kind = type(validator)
     keywords = cast("Mapping[str, Any]", cast("Any", kind).VALIDATORS)
     followed = 0
@@ -206,8 +179,6 @@ def _endless_references(validator: Validator) -> Iterator[SchemaProblem]:
 
         return follow
 
-    from referencing.jsonschema import EMPTY_REGISTRY
-
     counting = {name: counted(keyword) for name, keyword in keywords.items() if name in _REFERRING}
     try:
         cast("Any", validators).extend(kind, counting)(validator.schema, registry=EMPTY_REGISTRY).is_valid(None)
@@ -217,8 +188,6 @@ def _endless_references(validator: Validator) -> Iterator[SchemaProblem]:
 
 def _phrase(error: ValidationError) -> str:
     """Describe an error. If a value could have fitted in several ways, describe what keeps it from the closest one."""
-    from jsonschema import exceptions
-
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
     closest = best_match(error.context or ())
     text = _cut(_text_of(error))
@@ -264,8 +233,6 @@ def _cut(text: str, limit: int = MESSAGE_LENGTH) -> str:
 
 def main() -> None:
     """Read the schema and the value from standard input, and write the problems to standard output."""
-    from jsonschema import _keywords, _legacy_keywords, _utils
-
     seconds = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     linear = SimpleNamespace(search=_search)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from vibe.core.tools.json_schema import JsonPath, rooted_at, schema_problems, value_problems
+from vibe.core.schemas import rooted_at
+from vibe.core.tools.json_schema import JsonPath, schema_problems, value_problems
 
 NESTED = {
     "properties": {"next": {"$ref": "#"}, "name": {"$ref": "#/$defs/name"}},

@@ -14,7 +14,6 @@ from anyio import CancelScope, current_time, to_thread
 from msgspec import Struct
 
 from vibe.core.schemas import list_of, table_of
-from vibe.core.tools.json_schema import schema_problems, value_problems
 from vibe.core.tools.questions import HEADER_LENGTH, Choice, Question, QuestionAnswer, UnansweredError, UserInput
 from vibe.system.plain_text import plain, plain_line, shortened
 
@@ -124,6 +123,8 @@ class FormField(Struct, frozen=True, kw_only=True):
         except ValueError as error:
             kind = NUMBERS.get(self.kind) or f"a valid {self.schema.get('format')}"
             raise ValueError(f"{_line(given)!r} is not {kind}") from error
+        from vibe.core.tools.json_schema import value_problems
+
         if problems := value_problems(self.schema, value):
             raise ValueError(problems[0].removeprefix("value: "))
         return value
@@ -159,6 +160,8 @@ def fields_of(schema: Mapping[str, Any]) -> list[FormField]:
     Raises:
         UnusableFormError: it is not flat, or too long.
     """
+    from vibe.core.tools.json_schema import schema_problems
+
     if problems := schema_problems(schema):
         raise UnusableFormError(f"its schema is none: {problems[0].message}")
     if schema.get("type", "object") != "object":
