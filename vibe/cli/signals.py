@@ -6,7 +6,7 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -107,3 +107,12 @@ class ProcessEnd:
 
     def _leave(self) -> None:
         os._exit(self.code)
+
+
+async def served_until_signal(host: Host, serve: Callable[[], Awaitable[object]]) -> int:
+    """Serve until a signal arrives, and return the exit code. Ending by Ctrl-C or SIGTERM counts as success."""
+    end, hung_up = ProcessEnd(is_ours=host.owns_process), EXIT_OF[signal.SIGHUP]
+    async with cancelled_by_signals(host) as signals:
+        await serve()
+    end.is_near(hung_up if signals.exit_code == hung_up else 0)
+    return end.code

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from socket import socket
 from typing import Any, Final, TypeVar
 
-from anyio import create_task_group, lowlevel, move_on_after, sleep_forever, to_thread
+from anyio import lowlevel, move_on_after, sleep_forever, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -31,6 +31,7 @@ from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, f
 from vibe.dashboard.stream import PageDesk, stream
 from vibe.system import loopback
 from vibe.system.errors import VibeError
+from vibe.system.racing import bare_task_group
 from vibe.view.agent_view import EntryView
 
 T = TypeVar("T")
@@ -249,7 +250,7 @@ async def serve(
     desk = PageDesk(Board(host.home, host.runtime_dir))
     application = Application(host, desk, Actor(desk, by), await to_thread.run_sync(page_files))
     guard = PageGuard(application, tokens, hosts)
-    async with create_task_group() as group:
+    async with bare_task_group() as group:
         group.start_soon(desk.keep)
         group.start_soon(partial(loopback.serve, guard, listener, **SETTINGS))
         began()

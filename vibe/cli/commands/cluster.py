@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,9 +13,8 @@ from vibe.app.cluster.address import check_cluster, check_installed, parse_addre
 from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.signals import ProcessEnd, cancelled_by_signals
+from vibe.cli.signals import served_until_signal
 from vibe.core.config.models import ClusterConfig
 from vibe.core.config.paths import absolute
 from vibe.system.awake_loop import run_awake
@@ -49,7 +49,7 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
     listening = f"{address.text.partition(':')[0]}://{host}:{address.port}"
     with TemporaryDirectory(prefix="vibe-scheduler-") as folder:
         node = Node(address=listening, certificates=certificates, environ=env.environ, folder=Path(folder))
-        return run_awake(_served, node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env)
+        return _serve(node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env)
 
 
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
@@ -73,7 +73,7 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
                 lost_seconds=config.lost_seconds,
             ),
         )
-        return run_awake(_served, node, f"worker {{}}, {args.slots} at once, in {folder}", env)
+        return _serve(node, f"worker {{}}, {args.slots} at once, in {folder}", env)
 
 
 def run_status(args: Arguments, env: CliEnvironment) -> None:
@@ -88,17 +88,13 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     env.answer(args, {"workers": to_builtins(workers)}, map(worker_line, workers) if workers else none)
 
 
-async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:
-    """Run a node and print its address each time it starts. Ending by Ctrl-C or SIGTERM counts as success."""
+def _serve(node: Node, sentence: str, env: CliEnvironment) -> int:
+    """Run a node and print its address each time it starts."""
 
     def tell(address: str) -> None:
         env.write_lines([sentence.replace("{}", address)])
 
-    end = ProcessEnd(is_ours=env.owns_process)
-    async with cancelled_by_signals(env) as signals:
-        await keep_running(node, tell)
-    end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
-    return end.code
+    return run_awake(served_until_signal, env, partial(keep_running, node, tell))
 
 
 def _config(args: Arguments, env: CliEnvironment) -> ClusterConfig:

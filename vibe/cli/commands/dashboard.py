@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.signals import ProcessEnd, cancelled_by_signals
+from vibe.cli.signals import cancelled_by_signals, served_until_signal
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
@@ -153,15 +153,8 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
         address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
         links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": f"{address}#{view}"}
         began = partial(_tell, links, args, env)
-        return anyio.run(_serve, partial(serve, listener, env, tokens, began, args.name or BY, args.allow_host), env)
-
-
-async def _serve(page: Callable[[], Awaitable[None]], env: CliEnvironment) -> int:
-    end = ProcessEnd(is_ours=env.owns_process)
-    async with cancelled_by_signals(env) as signals:
-        await page()
-    end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
-    return end.code
+        page = partial(serve, listener, env, tokens, began, args.name or BY, args.allow_host)
+        return anyio.run(served_until_signal, env, page)
 
 
 def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> None:

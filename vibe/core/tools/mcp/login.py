@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
 from anyio import Event, create_task_group, fail_after, to_thread
 from msgspec import Struct
+from pydantic import AnyUrl
 
 from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
@@ -106,7 +107,6 @@ class _Flow(Struct, frozen=True):
     def provider(self) -> OAuthClientProvider:
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientMetadata
-        from pydantic import AnyUrl  # noqa: PLC0415  with the two above
 
         about_us = OAuthClientMetadata(
             client_name="vibe",
@@ -125,7 +125,6 @@ class _Flow(Struct, frozen=True):
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client whose id the user gave, or None to have the server register one."""
         from mcp.shared.auth import OAuthClientInformationFull
-        from pydantic import AnyUrl  # noqa: PLC0415  as above
 
         if not self.setup.client_id:
             return None
