@@ -447,6 +447,26 @@ def test_words_that_the_agent_at_work_cannot_be_told_are_queued_and_that_is_said
     tmux.wait_for("EXIT 0")
 
 
+def test_what_is_too_long_for_the_planner_comes_back_and_is_no_prompt(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux
+) -> None:
+    server.enqueue(Reply(silent_after=0))
+    vibe.at(tmux)
+    tmux.type("/plan Build something")
+    tmux.wait_for("planning · waiting for ")
+    tmux.paste("mind all of these\n" * 100_000)
+    tmux.wait_for("[pasted 1: 100,000 lines]")
+    tmux.press("C-s")
+    tmux.wait_for("not sent: it is too long for the planner")
+    tmux.wait_for("> [pasted 2: 100,000 lines]")
+    tmux.press("C-c")
+    tmux.wait_for("stopped planning")
+    tmux.press("C-c", "C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert len(server.requests) == 1
+
+
 def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
     server.enqueue(
         Reply(silent_after=0),

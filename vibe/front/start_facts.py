@@ -91,9 +91,8 @@ def project_facts(conversation: Conversation, home: Path) -> ProjectFacts:
 
 def left_line(home: Path, workdir: Path) -> str:
     """Return a folder's newest unfinished plan and how to resume it, or ``""`` if there is none; reads files."""
-    with suppress(VibeError):
-        for plan in left_in(home, str(workdir), 1):
-            return f"{plan_line(plan)}\n/plan resume {plan.plan_id} continues it"
+    for plan in _left(home, workdir)[:1]:
+        return f"{plan_line(plan)}\n/plan resume {plan.plan_id} continues it"
     return ""
 
 

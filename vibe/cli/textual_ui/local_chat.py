@@ -45,7 +45,6 @@ from vibe.system.errors import ConfigError, UsageError, VibeError
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
 """The agents that Shift+Tab cycles through; others are chosen by name."""
-STEERED_LENGTH = 200
 TAKEN = "will be read before the next step"
 RETRY_SECONDS = 1.0
 """The pause between two attempts to read settings that are wrong."""
@@ -268,13 +267,18 @@ class LocalChat:
         self._talk.begin(self._send, prompt, images)
 
     def steer(self, text: str) -> bool:
-        """Tell the agent at work something, or else the planner; return False if neither is at work."""
-        talk = self._talk
-        was_taken = self._conversation.steer(text) or talk.plans.steer(text)
-        if was_taken or self.is_busy:
+        """Tell the agent at work something, or else the planner; return False if it is to be queued or sent.
+
+        A text that the planner can't be told goes back into the prompt: the agent would take it for something to do.
+        """
+        plans = self._talk.plans
+        was_taken = self._conversation.steer(text) or plans.steer(text)
+        if plans.is_planning and not was_taken:
+            self._stage.give_back(text, "not sent: it is too long for the planner, or the planner isn't reading now")
+        elif was_taken or self.is_busy:
             what = TAKEN if was_taken else "queued, as the agent can't be told it now"
-            self._stage.say(f"{what}: {one_line(text, STEERED_LENGTH)}")
-        return was_taken
+            self._stage.say(f"{what}: {one_line(text)}")
+        return was_taken or plans.is_planning
 
     def interrupt(self) -> bool:
         """Stop the agent, or else the planner, at once; return False if neither is at work."""

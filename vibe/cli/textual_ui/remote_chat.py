@@ -98,9 +98,10 @@ class RemoteChat:
         """Say that this can't be done from here."""
         self._stage.say("send commands to the background where the run was started")
 
-    def shell(self, command: str, *, tell_model: bool) -> None:  # noqa: ARG002  there is no way to run it
+    def shell(self, command: str, *, tell_model: bool) -> None:
         """Give the command back: an attached run takes none."""
-        self._stage.give_back(f"!{command}", "a run of another process takes no shell commands: use another terminal")
+        line = f"{'!' if tell_model else '!!'}{command}"
+        self._stage.give_back(line, "a run of another process takes no shell commands: use another terminal")
 
     def next_mode(self) -> None:
         """Say that this can't be done from here."""
@@ -149,8 +150,7 @@ class RemoteChat:
         self._tasks.start_soon(self._send, command)
 
     async def _send(self, command: RunCommand) -> None:
-        outcome = await send_to(self._entry, command)
-        self._stage.say(outcome.message)
+        self._stage.say((await send_to(self._entry, command)).message)
 
     async def _follow(self) -> None:
         store = self._stage.store

@@ -121,9 +121,14 @@ class PlanTalk(Struct, kw_only=True):
             self._planning = None
         return None
 
+    @property
+    def is_planning(self) -> bool:
+        """True while a model is planning."""
+        return self._planning is not None
+
     def steer(self, text: str) -> bool:
-        """Tell the model that is planning something; return False if none is."""
-        return self._planning is not None and self.draft is not None and self.draft.steer(text)
+        """Tell the model that is planning something; return False if none is, or it can't be told this."""
+        return self.is_planning and self.draft is not None and self.draft.steer(text)
 
     def interrupt(self) -> bool:
         """Stop the model that is planning at once; return False if none is."""

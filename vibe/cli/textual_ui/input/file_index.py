@@ -88,8 +88,6 @@ POLL_SECONDS = 0.1
 """The interval at which to check whether ripgrep should be stopped."""
 CHUNK = 500
 """The number of paths compared between checks of the clock and of whether the search is still wanted."""
-MASK_CHUNK = 4_000
-"""The same for comparing the letters of paths, which is faster."""
 WORK_SECONDS = 0.002
 """The time between pauses, during which no other thread, such as the screen's, can run."""
 PAUSE_SECONDS = 0.0005
@@ -101,7 +99,7 @@ Item = TypeVar("Item")
 
 
 class IndexedFiles(Struct, frozen=True, kw_only=True):
-    """The listed paths; also in lower case, with the letters of each as bits and where its basename begins.
+    """The listed paths; also in lower case, with the letters of each as bits.
 
     ``first`` are the paths nearest to the root.
     """
@@ -110,15 +108,6 @@ class IndexedFiles(Struct, frozen=True, kw_only=True):
     first: Sequence[str]
     lowered: Sequence[str]
     masks: Sequence[int]
-    bases: Sequence[int]
-
-
-class LastSearch(Struct, frozen=True, kw_only=True):
-    """The last search, with the indices of the files that may match its query; only they can match a longer one."""
-
-    files: IndexedFiles
-    query: str
-    places: Sequence[int]
 
 
 class FileIndex:
@@ -130,7 +119,6 @@ class FileIndex:
         self._root = root
         self._list_files = list_files or workspace_files
         self._files: IndexedFiles | None = None
-        self._last_search: LastSearch | None = None
         self._listed_at = 0.0
         self._listing = threading.Lock()
 
@@ -158,18 +146,16 @@ class FileIndex:
         paths = [path for path in self._list_files(self._root, is_stale) if path.isprintable() and '"' not in path]
         lowered: list[str] = []
         masks: list[int] = []
-        bases: list[int] = []
         for chunk in _chunks(paths, CHUNK):
             if is_stale():
                 return False
             small = [path.lower() for path in chunk]
             lowered += small
             masks += [letters(path) for path in small]
-            bases += [path.rfind("/") + 1 for path in small]
         if is_stale():
             return False
         first = nsmallest(OFFERED_AT_ONCE, paths, key=lambda path: path.count("/"))
-        self._files = IndexedFiles(paths=paths, first=first, lowered=lowered, masks=masks, bases=bases)
+        self._files = IndexedFiles(paths=paths, first=first, lowered=lowered, masks=masks)
         self._listed_at = time.monotonic()
         return True
 
@@ -181,59 +167,33 @@ class FileIndex:
         query = typed.removeprefix("./").lower()
         if not query:
             return list(files.first[:most])
-        fitting = self._with_letters(files, query, is_stale)
-        if fitting is None:
-            return None
-        places: list[int] = []
         top: list[tuple[int, int]] = []
-        for chunk in _chunks(fitting, CHUNK):
+        for chunk in _chunks(range(len(files.paths)), CHUNK):
             if is_stale():
                 return None
             worst = top[-1][0] if len(top) == most else NOTHING_YET
-            top = sorted(top + _better(files, query, chunk, worst, places))[:most]
-        self._last_search = LastSearch(files=files, query=query, places=places)
+            top = sorted(top + _better(files, query, chunk, worst))[:most]
         return [files.paths[place] for _, place in top]
 
-    def _with_letters(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
-        """Return the indices of the files that have all letters of the query, or None once ``is_stale``."""
-        past = self._last_search
-        wanted, masks = letters(query), files.masks
-        places: Sequence[int] = range(len(masks))
-        if past is not None and past.files is files and query.startswith(past.query):
-            places = past.places
-        fitting: list[int] = []
-        for chunk in _chunks(places, MASK_CHUNK):
-            if is_stale():
-                return None
-            fitting += [place for place in chunk if masks[place] & wanted == wanted]
-        return fitting
 
-
-def _better(
-    files: IndexedFiles, query: str, chunk: Sequence[int], worst: int, places: list[int]
-) -> list[tuple[int, int]]:
-    """Return the files of a chunk with a lower cost than ``worst``, and add those that may match to ``places``.
+def _better(files: IndexedFiles, query: str, chunk: Sequence[int], worst: int) -> list[tuple[int, int]]:
+    """Return the cost and the place of each file of a chunk that costs less than ``worst``.
 
     Once enough files have the query in their basename, looking into the basename is enough to rule out most others.
     """
+    wanted, masks = letters(query), files.masks
     found: list[tuple[int, int]] = []
-    in_basename, at_its_start = worst < PATH_COST, worst < MIDDLE_COST
-    for place in chunk:
+    for place in [place for place in chunk if masks[place] & wanted == wanted]:
         path = files.lowered[place]
-        if in_basename:
-            base = files.bases[place]
-            at = path.find(query, base)
-            if at < 0 or (at_its_start and at > base):
-                places.append(place)
-                continue
+        base = path.rfind("/") + 1
+        at = path.find(query, base) if worst < PATH_COST else base
+        if at < 0 or (at > base and worst < MIDDLE_COST):
+            continue
         if query not in path and SPREAD_COST + len(path) >= worst:
-            places.append(place)
             continue
         known = cost(query, path)
-        if known is not None:
-            places.append(place)
-            if known < worst:
-                found.append((known, place))
+        if known is not None and known < worst:
+            found.append((known, place))
     return found
 
 

@@ -113,11 +113,10 @@ class LogEntry(Struct, eq=False):
     whole: bool = False
     draw: Callable[[int], Sequence[Line]] | None = None
     keys: Mapping[str, Callable[[], object]] = {}
-    # The log keeps these: the entry's index, its height and whether that is exact, and how often its text was replaced.
+    # The log keeps these: the entry's index, its height and whether that is exact.
     index: int = -1
     height: int = 0
     exact: bool = False
-    epoch: int = 0
     settled: int = 0
     """The length of the part of the text that more text won't change: its complete lines."""
     rest: str = ""
@@ -138,12 +137,9 @@ class LogEntry(Struct, eq=False):
         return self.status in OPEN
 
     def set_text(self, text: str) -> None:
-        """Replace the text; one that only grew is treated as a stream."""
-        old, settled = self.text, self.settled
+        """Replace the text."""
         self.text, self.rest, self.settled = "", "", 0
         self.add_text(text)
-        if self.settled < settled or self.text[:settled] != old[:settled]:
-            self.epoch += 1
 
     def add_text(self, piece: str) -> None:
         """Append a piece of text; escapes and rewritten lines may be split between pieces."""

@@ -22,12 +22,21 @@ LINK: Final = "url"
 """The meta key under which the style of a link holds its address."""
 _STYLES: Final = {"em": "italic", "strong": "bold", "s": "strike", "link": "underline $text-accent"}
 _CODE: Final = "$text-accent on $foreground 6%"
+_PAIRED: Final = frozenset("*_~`[\\")
+"""The marks whose text changes with what follows them, be it their counterpart."""
 _WEB: Final = ("http://", "https://", "mailto:")
 
 
 def inline(token: Token, style: str = "") -> Content:
     """Return the text of an inline token, with a style added to its own."""
     return _InlineText(token.children or [], style).content()
+
+
+def inline_content(text: str) -> tuple[Content, bool]:
+    """Return the content of a paragraph's text, and whether it stays the same if a space and more text follow."""
+    (token,) = _parser().parseInline(text)
+    is_final = all(child.type != "text" or _PAIRED.isdisjoint(child.content) for child in token.children or [])
+    return inline(token), is_final
 
 
 def link_style(url: str) -> Style:

@@ -152,9 +152,8 @@ class Sheet:
 
     def gap(self, entry: LogEntry) -> int:
         """Return the number of empty rows before an entry, 0 or 1."""
-        if not entry.index:
-            return 0
-        return int(not (entry.kind in _CLOSE and self.entries[entry.index - 1].kind in _CLOSE))
+        before = self.entries[entry.index - 1]
+        return int(entry.index > 0 and not {before.kind, entry.kind} <= _CLOSE)
 
     def measure(self, index: int, lines: int, step: int = 1) -> None:
         """Make heights exact from an entry on, downwards or upwards, until so many rows are covered."""

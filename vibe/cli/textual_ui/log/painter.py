@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
+from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import LogEntry, clean, clean_line, last_with_words, middle_cut
-from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, top_blocks
+from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, inline_content, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
 from vibe.core.told_files import split_files
 from vibe.front.cells import Line, Piece, text_of
@@ -59,25 +61,58 @@ def _highlighted(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]
 LayOut: TypeAlias = Callable[[Iterable[LogBlock]], list[Row]]
 
 _BLANK: Final = LogBlock(Content(""))
+_PARAGRAPH: Final = re.compile(r"[*_`\"'(\[“]{0,2}[^\W\d_][^\t\n]*")
+"""A line that is a paragraph, whatever follows in it, and has no tabs, whose width depends on what is before them."""
+
+
+class GrowingLine(Struct):
+    """Lays out a paragraph's only line while it grows, parsing and wrapping no more than its last rows.
+
+    ``finished`` are the rows that stay, those before the paragraph included. The beginning of the line that was
+    ``read`` is in them or is the ``content`` of the next row, and ``glue`` is what wrapping removed before that one.
+    """
+
+    lay_out: LayOut
+    finished: list[Row]
+    read: str = ""
+    content: Content = Content("")
+    glue: str | None = None
+
+    def rows(self, line: str) -> list[Row]:
+        """Return the rows of the line as it is now, and those before it."""
+        more = line[len(self.read) : line.rfind(" ") + 1].rstrip()
+        content, is_final = inline_content(more)
+        if is_final:
+            self.read, self.content = self.read + more, self.content + content
+        rest, _ = inline_content(line[len(self.read) :].rstrip())
+        rows = self.lay_out([LogBlock(self.content + rest)])
+        rows[0].glue = self.glue
+        while len(rows) > 1 and (glue := rows[1].glue) and len(rows[0].text + glue) - GUTTER < len(self.content):
+            first = rows.pop(0)
+            self.finished.append(first)
+            self.content, self.glue = self.content[len(first.text + glue) - GUTTER :], glue
+        return [*self.finished, *rows]
 
 
 class AnswerRows:
     """Lays out one Markdown answer at a fixed width, reusing finished rows while the text is still streaming.
 
-    A top-level block is finished once complete lines of another one follow it. Finished blocks take the first ``_done``
-    characters and the ``_kept`` rows; the text up to ``_seen`` has been searched for them. ``_parts`` holds the rows of
-    the unfinished block's parts, which are reused for parts that did not change.
+    A top-level block is finished once an empty line or complete lines of another one follow it. Finished blocks are the
+    text that is ``done``, and the ``_kept`` rows; the next characters up to ``_seen`` have been searched for them.
+    ``_parts`` holds the rows of the unfinished block's parts, which are reused for parts that did not change.
     """
 
-    def __init__(self, lay_out: LayOut, cols: int, epoch: int) -> None:
+    def __init__(self, lay_out: LayOut, cols: int) -> None:
         self._lay_out = lay_out
-        self.cols, self.epoch = cols, epoch
-        self._done = self._seen = 0
+        self.cols = cols
+        self.done = ""
+        self._seen = 0
         self._kept: list[Row] = []
         self._parts: dict[object, list[Row]] = {}
+        self._line: GrowingLine | None = None
 
     def rows(self, text: str, *, ended: bool) -> list[Row]:
-        """Return the rows of a text that is still streaming or has ``ended``."""
+        """Return the rows of a text that is still streaming or has ``ended``, and begins with what is ``done``."""
         if ended and text and not text.endswith("\n"):
             text += "\n"
         whole = text.rfind("\n") + 1
@@ -86,19 +121,27 @@ class AnswerRows:
             self._finish_blocks(text[:whole])
         if not text[whole:].strip("`~"):  # what may become a closing fence is not shown as code
             text = text[:whole]
+        rest = text[len(self.done) :]
+        if _PARAGRAPH.fullmatch(rest):
+            if self._line is None or not rest.startswith(self._line.read):
+                self._line = GrowingLine(self._lay_out, self._kept + self._lay_out([_BLANK] if self._kept else []))
+            return self._line.rows(rest)
         before, self._parts = self._parts, {}
-        for block in self._after_kept(blocks_of(text[self._done :], self.cols, is_open=not ended)):
+        for block in self._after_kept(blocks_of(rest, self.cols, is_open=not ended)):
             key = (len(self._parts), block.content.plain, tuple(block.content.spans), block[1:])
             self._parts[key] = before.get(key) or self._lay_out([block])
         return [*self._kept, *chain.from_iterable(self._parts.values())]
 
     def _finish_blocks(self, text: str) -> None:
         """Move the rows of blocks that more text can't change to ``_kept``."""
-        tops = top_blocks(text[self._done :])
-        for top in tops[:-1]:
+        self._line = None
+        rest = text[len(self.done) :]
+        tops, lines = top_blocks(rest), rest.split("\n")
+        if tops and (tops[-1].tokens[0].type != "paragraph_open" or tops[-1].end == len(lines) - 1):
+            lines = lines[: tops.pop().start + 1]  # no empty line has ended it
+        for top in tops:
             self._kept += self._lay_out(self._after_kept(top.blocks(self.cols)))
-        lines = text[self._done :].split("\n")
-        self._done += sum(len(line) + 1 for line in lines[: tops[-1].start]) if tops else 0
+        self.done += "".join(f"{line}\n" for line in lines[:-1])
 
     def _after_kept(self, blocks: Iterable[LogBlock]) -> list[LogBlock]:
         """Return the blocks, preceded by an empty one if rows are kept already."""
@@ -165,15 +208,13 @@ class Painter:
         return list(rows.values())
 
     def _answer(self, entry: LogEntry, cols: int) -> list[Row]:
-        answer = self._answers.get(entry)
-        if answer is None or answer.cols != cols - GUTTER or answer.epoch != entry.epoch:
-            answer = AnswerRows(partial(lay_out, self._widget, cols=cols), cols - GUTTER, entry.epoch)
+        answer = self._answers.pop(entry, None)
+        if answer is None or answer.cols != cols - GUTTER or not entry.text.startswith(answer.done):
+            answer = AnswerRows(partial(lay_out, self._widget, cols=cols), cols - GUTTER)
+        rows = answer.rows(entry.text, ended=not entry.is_open)
         if entry.is_open:
             self._answers[entry] = answer
-            return answer.rows(entry.text, ended=False)
-        self._answers.pop(entry, None)
-        rows = answer.rows(entry.text, ended=True)
-        if entry.status == "interrupted":
+        elif entry.status == "interrupted":
             rows += lay_out(self._widget, [LogBlock(styled("(stopped)", "$text-warning"))], cols)
         return rows
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from random import Random
 
+import pytest
 from hypothesis import example, given, settings, strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
+from tests.unit.cli.textual_ui.log.page import LogPage
 from vibe.cli.textual_ui.log.markdown_blocks import PIECE, blocks_of
 from vibe.cli.textual_ui.log.painter import AnswerRows
-from vibe.cli.textual_ui.log.rows import LogBlock, Row
+from vibe.cli.textual_ui.log.rows import GUTTER, LogBlock, Row, lay_out
 
 LINES = (
     "word", "two words", "# head", "#", "===", "---", "- ", "- item", "-", "  - below", "    code", "1. one", "2) two", "> said", ">",
@@ -37,8 +41,13 @@ def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
     ]
 
 
+def looks(rows: Iterable[Row]) -> list[tuple[str | None, list[tuple[str, str]]]]:
+    """Return the characters of rows with their styles, and what wrapping removed before each row."""
+    return [(row.glue, [(char, f"{style}") for text, style, _ in row.strip for char in text]) for row in rows]
+
+
 def answer() -> AnswerRows:
-    return AnswerRows(laid_out, 80, 0)
+    return AnswerRows(laid_out, 80)
 
 
 @settings(max_examples=60)
@@ -76,7 +85,7 @@ def test_lines_of_an_open_listing_are_read_once() -> None:
         read.append(len(rows))
         return rows
 
-    streaming = AnswerRows(counted, 80, 0)
+    streaming = AnswerRows(counted, 80)
     text = "before\n\n```python\n"
     rows = streaming.rows(text, ended=False)
     read.clear()
@@ -95,3 +104,39 @@ def test_finished_blocks_keep_their_rows() -> None:
     second = streaming.rows("one\n\ntwo\n\nthree\n\nfour\n\nfive", ended=False)
 
     assert all(old is new for old, new in zip(first[:3], second[:3], strict=True))
+
+
+PIECES = (
+    "word", "two ", " ", " ", " *it*", "**open ", "close**", " `code", "` ", " `a b`", "[a](http://b.c)", " [text", "](u) ", " www.foo.com ",
+    "snake_case ", " ~~s~~ ", "\\*", "end\\ ", " &amp; ", "<b>", " 日本語の長い文字列 ", "👩\u200d👩\u200d👧", "long" * 11, "1. ", "| ", " -- ", "\t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ["", "one\n\n", "- item\n\ntwo\n\n"])
+async def test_a_paragraph_that_grows_looks_at_every_moment_as_the_whole_of_it_read_at_once(before: str) -> None:
+    random = Random(before)
+    app = LogPage()
+    async with app.run_test():
+        for cols in (9, 14, 33) * 4:
+            rows_of = partial(lay_out, app.log_view, cols=cols)
+            streaming, text = AnswerRows(rows_of, cols - GUTTER), f"{before}So"
+            for _ in range(25):
+                text += random.choice(PIECES)
+                whole = rows_of(blocks_of(f"{text}\n", cols - GUTTER, is_open=True))
+                assert looks(streaming.rows(text, ended=False)) == looks(whole), text
+
+
+def test_of_a_paragraph_that_grows_only_the_last_rows_are_laid_out_again() -> None:
+    laid: list[int] = []
+
+    def counted(blocks: Iterable[LogBlock]) -> list[Row]:
+        lines = [line.plain.rstrip() for block in blocks for line in block.content.wrap(20)]
+        laid.append(len(lines))
+        return [Row(Strip([Segment(f"  {line}")]), " " if number else None) for number, line in enumerate(lines)]
+
+    streaming, text = AnswerRows(counted, 20), ""
+    for number in range(300):
+        text += f"word{number} "
+        shown = [row.text[2:] for row in streaming.rows(text, ended=False)]
+        assert " ".join(shown) == text.rstrip()
+    assert max(laid) == 2
