@@ -144,3 +144,13 @@ def test_few_open_files_are_told_and_no_internal_error(vibe: VibeCommand) -> Non
         ended = vibe.run(["prlimit", f"--nofile={most}", "--", str(VIBE), "doctor"])
         assert "internal error" not in ended.err, most
         assert ended.code in {0, 3}, most
+
+
+def test_what_a_tool_would_refuse_fails_with_its_line(vibe: VibeCommand) -> None:
+    vibe.configure('[tools.bash]\ndenylist = ["git push*"]\nmax_output_bytes = 1\n')
+    ended = vibe("doctor")
+    assert ended.code == 3
+    refused = [line for line in ended.out.splitlines() if line.startswith("FAIL config")]
+    assert [line.partition("config.toml:")[2].partition(": ")[0] for line in refused] == ["2", "3"]
+    assert "tools.bash.denylist[0]: 'git push*' would match nothing: give the first words" in refused[0]
+    assert "tools.bash.max_output_bytes: input should be greater than or equal to 200" in refused[1]

@@ -109,7 +109,15 @@ def test_a_step_may_write_what_its_claims_mean(tmp_path: Path, writes: str, path
 
 
 @pytest.mark.parametrize(
-    ("glob", "name"), [("*.{env,key}", "a/b.key"), ("app/[id]/x", "app/[id]/x"), ("app/[id]", "app/[id]/x")]
+    ("glob", "name"),
+    [
+        ("*.{env,key}", "a/b.key"),
+        ("app/[id]/x", "app/[id]/x"),
+        ("app/[id]", "app/[id]/x"),
+        ("./private/**", "private/a"),
+        ("private//./a", "Private/A"),
+        ("caf\u00e9/*", "cafe\u0301/a"),
+    ],
 )
-def test_a_list_of_denied_files_means_braces_and_literal_names(glob: str, name: str) -> None:
+def test_a_list_of_denied_files_matches_however_it_is_spelled(glob: str, name: str) -> None:
     assert any_matches([name], [glob])

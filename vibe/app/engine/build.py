@@ -161,6 +161,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay, request.slowed)
     sources = ToolSources(
         root=request.workdir,
+        places=loaded.origins,
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
         user_tools=VibePaths(host.home).tools,
         given=(PROPOSE_PLAN, HAND_IN),

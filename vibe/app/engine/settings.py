@@ -96,7 +96,8 @@ class Settings:
         try:
             loaded = self.load(drafts)
             # The user's own modules must not run here: the tables of their tools are checked when those are loaded.
-            ToolManager(ToolSources(root=self._workdir), loaded.config.model_copy(update={"tool_paths": ()}))
+            sources = ToolSources(root=self._workdir, places=loaded.origins)
+            ToolManager(sources, loaded.config.model_copy(update={"tool_paths": ()}))
         except ConfigError as error:
             return error.problems
         return ()

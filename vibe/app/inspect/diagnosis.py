@@ -27,10 +27,10 @@ from ipc.sink import StampingSink
 from ipc.subscriber import subscribe
 from vibe import __version__
 from vibe.app.engine.host import Host
+from vibe.app.engine.settings import Settings
 from vibe.app.inspect.trial import ask_once
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, key_place, load_config, with_keyring
+from vibe.core.config.loader import LoadedConfig, key_place, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown
 from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.factory import ModelCatalog
@@ -72,13 +72,14 @@ def diagnose(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterato
     yield _ok("version", f"vibe {__version__}, Python {platform.python_version()}, {platform.system()}")
     yield _home(host.home)
     loaded: LoadedConfig | None = None
+    settings = Settings(host, workdir, trust=trust)
     try:
-        request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
-        loaded = with_keyring(load_config(request))
+        loaded = with_keyring(settings.load())
     except VibeError as error:
         yield Finding("config", CheckState.FAILED, str(error))
     else:
-        yield _ok("config", _config_files(host, workdir, loaded))
+        yield _ok("config", _config_files(settings, loaded))
+        yield from (Finding("config", CheckState.FAILED, str(problem)) for problem in settings.problems())
         for warning in loaded.warnings:
             yield Finding("config", CheckState.WARNING, redact(warning, loaded.environ))
         for note in loaded.foreign:
@@ -108,12 +109,11 @@ def _home(home: Path) -> Finding:
     return _ok("home", f"{home}{'' if os.path.exists(home) else ' (created when first needed)'}")
 
 
-def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
-    own = VibePaths(host.home).config_file
-    project = find_project_dir(workdir, home=host.home, user_home=loaded.user_home)
+def _config_files(settings: Settings, loaded: LoadedConfig) -> str:
+    own, project = (settings.path(project=of_project) for of_project in (False, True))
     described = [f"{own}{'' if os.path.isfile(own) else ' (none)'}"]
-    if project is not None and os.path.isfile(project / CONFIG_FILE):
-        described.append(f"{project / CONFIG_FILE}{'' if loaded.project_dir else ' (not trusted, not loaded)'}")
+    if project != own and os.path.isfile(project):
+        described.append(f"{project}{'' if loaded.project_dir else ' (not trusted, not loaded)'}")
     changed = sum(origin != "default" for origin in loaded.origins.values())
     return f"{', '.join(described)}; {changed} settings differ from the defaults"
 
@@ -151,7 +151,7 @@ async def _settings_fault(catalog: ModelCatalog, model: ModelConfig) -> str | No
 
 def _keys(host: Host, loaded: LoadedConfig) -> str:
     """Return which keys of configured providers were found, and where each comes from."""
-    label = shown(VibePaths(host.home).env_file, loaded.user_home)
+    label = Settings(host, loaded.workdir).label(host.home / ".env")
     names = dict.fromkeys(provider.api_key_env_var for provider in loaded.config.providers)
     present = [name for name in names if loaded.environ.get(name, "").strip()]
     return ", ".join(f"{name} in {key_place(name, loaded, host.environ, label)}" for name in present)
@@ -179,11 +179,9 @@ def _reach(provider: ProviderConfig) -> Iterator[Finding]:
     try:
         with httpx.Client(timeout=CONNECT_SECONDS, **client_options(httpx, is_async=False)) as client:
             answered = client.head(provider.api_base)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        yield Finding("network", CheckState.FAILED, str(ErrorMapper(provider=provider).from_wire(error)))
-        return
-    except VibeError as error:  # the proxy's address is invalid
-        yield Finding("network", CheckState.FAILED, str(error))
+    except (httpx.HTTPError, httpx.InvalidURL, VibeError) as error:  # the proxy's address may be invalid
+        told = error if isinstance(error, VibeError) else ErrorMapper(provider=provider).from_wire(error)
+        yield Finding("network", CheckState.FAILED, str(told))
         return
     yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
     with suppress(TypeError, ValueError):  # the date is missing or invalid

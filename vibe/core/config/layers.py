@@ -230,7 +230,9 @@ def merge(layers: Iterable[Layer]) -> Layer:
     merged = Layer()
     for layer in layers:
         for key in (*layer.entries, *layer.settings):
-            _clear(merged, key)
+            # It replaces all below it, and any plain value where it needs a table.
+            for old in [old for old in merged.settings if old[: len(key)] == key or key[: len(old)] == old]:
+                del merged.settings[old]
         merged.settings.update(layer.settings)
         kept = {key: origin for key, origin in merged.entries.items() if key not in layer.entries}
         merged.entries.clear()
@@ -256,12 +258,6 @@ def nested(layer: Layer) -> dict[str, Any]:
             table = table.setdefault(name, {})
         table[path[-1]] = setting.value
     return {**data, **{group: list(entries.values()) for group, entries in groups.items() if group not in data}}
-
-
-def _clear(merged: Layer, key: Key) -> None:
-    """Drop the settings that ``key`` replaces: all below it, and any plain value where it needs a table."""
-    for old in [old for old in merged.settings if old[: len(key)] == key or key[: len(old)] == old]:
-        del merged.settings[old]
 
 
 def _entry_name(item: Any) -> str | None:

@@ -287,8 +287,6 @@ def _name(path: Path, fields: Mapping[str, Any], warnings: list[str]) -> str:
     plain = re.fullmatch(r"[^\W_]+(-[^\W_]+)*", name) and name == name.lower()
     if not plain:
         warnings.append(f"the name {name!r} is not made of lower-case letters, digits and single hyphens")
-    if len(name) > MAX_NAME:
-        warnings.append(f"the name has {len(name)} characters, more than {MAX_NAME}")
     if name != folder:
         warnings.append(f"the name {name!r} is not the folder's, {folder!r}")
     return name
@@ -296,6 +294,7 @@ def _name(path: Path, fields: Mapping[str, Any], warnings: list[str]) -> str:
 
 def _check_lengths(info: SkillInfo, warnings: list[str]) -> None:
     for what, text, most in (
+        ("name", info.name, MAX_NAME),
         ("description", info.description, MAX_DESCRIPTION),
         ("compatibility", info.compatibility or "", MAX_COMPATIBILITY),
     ):
@@ -368,7 +367,7 @@ class AgentSkills(Struct, eq=False):
 
     def _load(self, name: str) -> str:
         parsed = self.manager.load(name)
-        self._restrict(parsed.info)
+        self._loaded[parsed.info.name] = parsed.info.allowed_tools
         return _instructions(parsed)
 
     def invoked(self, prompt: str) -> str | None:
@@ -401,16 +400,13 @@ class AgentSkills(Struct, eq=False):
         for name in names:
             info = self.manager.available.get(name)
             if info is not None:
-                self._restrict(info)
+                self._loaded[info.name] = info.allowed_tools
 
     def reminder(self) -> str:
         """Return the reminder of the loaded skills for a conversation that is shortened; empty without any."""
         if not self._loaded:
             return ""
         return f"{LOADED}{json.dumps(list(self._loaded))}\nCall `skill` again where you need their instructions."
-
-    def _restrict(self, info: SkillInfo) -> None:
-        self._loaded[info.name] = info.allowed_tools
 
 
 def _instructions(parsed: ParsedSkill) -> str:

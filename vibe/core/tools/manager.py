@@ -30,6 +30,7 @@ from pydantic_core import SchemaError
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.foreign_imports import advice_on
+from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
@@ -103,6 +104,8 @@ class ToolSources(Struct, frozen=True, kw_only=True):
 
     root: Path
     """The folder that relative ``tool_paths`` start from."""
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where each setting was set, by its dotted key, for errors."""
     project_tools: Path | None = None
     """The project's tools folder. None if the project is not trusted."""
     user_tools: Path | None = None
@@ -168,11 +171,8 @@ def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:
         if holder is not None:
             raise UsageError(f"tool {name!r}: {holder} has one of that name: give yours another, @tool(name=...)")
         found.add(cls, PROGRAM)
-    seen: set[Path] = set()
-    for path in _files(sources, tool_paths, found):
-        if path not in seen:
-            seen.add(path)
-            load_file(path, found)
+    for path in dict.fromkeys(_files(sources, tool_paths, found)):
+        load_file(path, found)
     for cls in sources.extra:
         found.add(cls, SERVER)
     return found
@@ -208,13 +208,9 @@ def load_file(path: Path, found: Discovery) -> None:
 
 def tool_classes(module: ModuleType) -> tuple[ToolClass, ...]:
     """Return the concrete tools that a module itself defines, in order."""
-    found: list[ToolClass] = []
-    for item in vars(module).values():
-        if isinstance(item, type) and issubclass(item, BaseTool) and item.__module__ == module.__name__:
-            cls = cast("ToolClass", item)
-            if not inspect.isabstract(cls):
-                found.append(cls)
-    return tuple(found)
+    own = [item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__]
+    classes = cast("list[ToolClass]", [item for item in own if issubclass(item, BaseTool)])
+    return tuple(cls for cls in classes if not inspect.isabstract(cls))
 
 
 class _SourceOnly(SourceFileLoader):
@@ -347,13 +343,11 @@ class ToolManager:
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
         if config.sandbox.mode is SandboxMode.OFF or not self._sources.is_sandboxed():
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
-        known = _configured(found, tables)
+        known = _configured(found, tables, self._sources.places)
         for name in (name for name in tables if name not in found.tools):
             found.warnings.append(f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
-        enabled = tuple(config.enabled_tools)
-        disabled = tuple(config.disabled_tools)
+        enabled, disabled, denied = config.enabled_tools, config.disabled_tools, config.denied_tools
         nameable = (*known, *self._sources.given)
-        denied = tuple(config.denied_tools)
         named = {"enabled_tools": enabled, "disabled_tools": disabled, "denied_tools": denied}
         found.warnings += _unmatched(nameable, found.tools, **named)
         if enabled and disabled:
@@ -547,7 +541,7 @@ def _unsandboxed(cls: ToolClass) -> ToolClass:
     return cast("ToolClass", type(cls.__name__, (cls,), members))
 
 
-def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[str, _Tool]:
+def _configured(found: Discovery, tables: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, _Tool]:
     """Return the tools with their settings.
 
     A tool that requires a table it does not have is left out, with a warning.
@@ -559,7 +553,9 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
             config = cls.config_class().model_validate(table)
         except ValidationError as error:
             if name in tables:
-                raise ConfigError(f"[tools.{name}]", "", "; ".join(describe_problems(error, ""))) from error
+                told = (text.split(": ", 1) for text in describe_problems(error, f"tools.{name}"))
+                placed = ((places.get(key.partition("[")[0], "the configuration"), key, what) for key, what in told)
+                raise InvalidConfigError(tuple(ConfigError(*each) for each in placed)) from error
             missing = "; ".join(describe_problems(error, ""))
             found.warnings.append(f"{origin}: {name} is not offered, set [tools.{name}] {missing}")
             continue
@@ -708,9 +704,6 @@ def _table_problems(
 
 
 def _problem(profile: AgentProfile, path: tuple[str, ...], problem: str) -> ConfigError:
-    written = next((name for name, ours in TOOL_ALIASES.items() if ours == path[0] and _writes(profile, name)), path[0])
+    tables: Mapping[str, Any] = {} if profile.file is None else profile.file.data.get("tools", {})
+    written = next((name for name, ours in TOOL_ALIASES.items() if ours == path[0] and name in tables), path[0])
     return ConfigError(profile.where("tools", written, *path[1:]), ".".join(("tools", written, *path[1:])), problem)
-
-
-def _writes(profile: AgentProfile, name: str) -> bool:
-    return profile.file is not None and name in profile.file.data.get("tools", {})

@@ -92,8 +92,12 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 def glob_matches(name: str, glob: str) -> bool:
-    """Return whether ``glob`` matches a path or names a folder above it. Its ``*`` spans folders."""
-    pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
+    """Return whether ``glob`` matches a path, in either Unicode form, or names a folder above it.
+
+    Its ``*`` spans folders.
+    """
+    pattern = os.path.normpath(os.path.expanduser(glob))  # noqa: PTH111  a glob is no path
+    pattern, name = (unicodedata.normalize("NFC", text) for text in (pattern, name))
     if name == pattern or name.startswith(f"{pattern}/"):
         return True
     return any(fnmatchcase(name, one) or fnmatchcase(name, f"{one}/*") for one in expand_braces(pattern))

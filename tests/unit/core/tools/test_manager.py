@@ -236,7 +236,7 @@ def test_settings_are_defaults_with_the_table_over_them(tmp_path: Path) -> None:
 
 
 def test_a_wrong_setting_is_refused_with_the_allowed_values(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\[tools\.bash\]: permission: input should be 'always', 'never' or 'ask'"):
+    with pytest.raises(ConfigError, match=r"tools\.bash\.permission: input should be 'always', 'never' or 'ask'"):
         load(tmp_path, tools={"bash": {"permission": "sometimes"}})
 
 

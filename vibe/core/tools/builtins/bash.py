@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from anyio import Event, to_thread
 from msgspec import Struct, structs
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
 from vibe.core.tools.base import (
@@ -167,6 +168,21 @@ class BashState(BaseToolState):
     lost: str = ""
 
 
+_NO_WORDS = re.compile(r"re:.*|\w+\(.*|.*\*|.*(?:;|\s&&?|\s\|\|?)(?:\s.*)?")
+"""Entries that are patterns, or more than one command."""
+
+
+def _first_words(entry: str) -> str:
+    """Return an entry of a list without the ``*`` for the rest of the line that other tools want at its end."""
+    words = re.sub(r"(?::| +)\*$", "", entry.strip())
+    if not words or _NO_WORDS.fullmatch(words):
+        raise ValueError(f"{entry!r} would match nothing: give the first words of one command, such as 'git push'")
+    return words
+
+
+_FirstWords = Annotated[str, AfterValidator(_first_words)]
+
+
 class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
@@ -178,9 +194,9 @@ class BashConfig(BaseToolConfig):
     ``stateful``, the folder and exported variables are kept from one call to the next.
     """
 
-    allowlist: list[str] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
-    denylist: list[str] = Field(default_factory=lambda: list(DEFAULT_DENIED))
-    denylist_standalone: list[str] = Field(default_factory=lambda: list(DEFAULT_DENIED_STANDALONE))
+    allowlist: list[_FirstWords] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
+    denylist: list[_FirstWords] = Field(default_factory=lambda: list(DEFAULT_DENIED))
+    denylist_standalone: list[_FirstWords] = Field(default_factory=lambda: list(DEFAULT_DENIED_STANDALONE))
     default_timeout: Annotated[int, Field(ge=1)] = 300
     max_timeout: Annotated[int, Field(ge=1)] = 3_600
     max_output_bytes: Annotated[int, Field(ge=200)] = 16_000

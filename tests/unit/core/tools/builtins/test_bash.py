@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from anyio import create_task_group, fail_after, sleep
+from pydantic import ValidationError
 
 from ipc.sink import MemorySink
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
@@ -126,6 +127,22 @@ def test_the_lists_decide_and_can_be_set(tmp_path: Path) -> None:
     assert verdict(make(Bash), "npm test") is None
     assert verdict(make(Bash, allowlist=["npm test"]), "npm test -- --watch=false") is ToolPermission.ALWAYS
     assert verdict(make(Bash, denylist=["npm publish"]), "cd x && npm publish") is ToolPermission.NEVER
+    for same in ("npm publish *", "npm publish:*", " npm  publish "):
+        assert verdict(make(Bash, denylist=[same]), "npm publish --dry-run") is ToolPermission.NEVER
+
+
+@pytest.mark.parametrize(
+    "entry", ["git push*", "Bash(git push:*)", "re:git.*", "*", " ", "cd x; ls", "a && b", "a | b"]
+)
+def test_an_entry_of_a_list_that_would_match_nothing_is_refused(entry: str) -> None:
+    for key in ("allowlist", "denylist", "denylist_standalone"):
+        with pytest.raises(ValidationError, match="would match nothing: give the first words of one command"):
+            make(Bash, **{key: [entry]})
+
+
+@pytest.mark.parametrize("entry", ["[", "cut -d|", "a;b", "find . -name *.pyc"])
+def test_an_entry_with_an_odd_word_is_taken(entry: str) -> None:
+    make(Bash, allowlist=[entry])
 
 
 def test_a_lasting_yes_covers_each_command_by_its_words(tmp_path: Path) -> None:
