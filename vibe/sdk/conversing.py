@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,8 +35,7 @@ NEVER_SENT = PromptResult(acted=NOT_SAID, cost_usd=0.0)
 """The result of a prompt that was interrupted before the agent received it."""
 
 
-@dataclass(kw_only=True)
-class OutputType:
+class OutputType(msgspec.Struct, kw_only=True, eq=False):
     """The type that an answer's output must have. ``made`` is the last value that fitted, as the program gets it."""
 
     adapter: TypeAdapter[Any]

@@ -10,14 +10,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 from pydantic import BaseModel
 
 from ipc.events import (
@@ -309,8 +308,7 @@ class CallRefusal(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-@dataclass(slots=True)
-class Gate:
+class Gate(Struct, eq=False):
     """Decides on the calls of one agent, and announces questions and their answers.
 
     ``preview`` returns what a call would do, for the question about it. It reads files, and raises ToolError if the
