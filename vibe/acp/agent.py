@@ -32,10 +32,11 @@ NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the 
 
 async def serve_requests(transport: LineTransport, host: Host) -> None:
     """Serve the requests of an editor until it is gone."""
-    async with Runtime(host) as runtime, create_task_group() as tasks:
-        agent = EditorAgent(runtime, tasks, transport)
-        with CancelScope(shield=True):  # It ends when the editor sends nothing more.
-            await run_agent(agent, transport, use_unstable_protocol=True)
+    async with create_task_group() as tasks:  # Conversations begin tasks until they are closed.
+        async with Runtime(host) as runtime:
+            agent = EditorAgent(runtime, tasks, transport)
+            with CancelScope(shield=True):  # It ends when the editor sends nothing more.
+                await run_agent(agent, transport, use_unstable_protocol=True)
         tasks.cancel_scope.cancel()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.e2e.acp.acp_scene import VIBE_ACP, Scene
 from tests.e2e.conftest import VibeCommand
+from tests.fakes.waiting import until
 
 EXECUTES = True  # what is loaded, and when, is what these are about
 
@@ -61,6 +62,36 @@ def test_initialize_tells_what_the_agent_can_do(scene: Scene) -> None:
     assert told.agent_capabilities.load_session
     assert told.agent_capabilities.prompt_capabilities.image
     assert [method.id for method in told.auth_methods] == ["setup"]
+
+
+def test_an_editor_that_leaves_while_a_server_starts_ends_the_agent_in_order(vibe: VibeCommand) -> None:
+    vibe.replay({"agents": {"main": {"turns": [{"text": "one"}]}}})
+    command = json.dumps(["/bin/sh", "-c", "read line; touch started; exec cat >/dev/null"])
+    config = vibe.home / "config.toml"
+    server = f'[[mcp_servers]]\nname = "slow"\ntransport = "stdio"\ncommand = {command}\n'
+    config.write_text(f"{config.read_text()}{server}")
+    requests: dict[str, Any] = {
+        "initialize": {"protocolVersion": 1},
+        "session/new": {"cwd": str(vibe.workdir), "mcpServers": []},
+    }
+    process = subprocess.Popen(
+        [str(VIBE_ACP)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=vibe.variables(),
+        cwd=vibe.workdir,
+    )
+    assert process.stdin is not None
+    for number, (method, params) in enumerate(requests.items()):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+    until((vibe.workdir / "started").exists)
+
+    _, said = process.communicate(timeout=30)
+
+    assert (process.returncode, said) == (0, b"")
 
 
 def test_it_is_not_for_people() -> None:
