@@ -154,6 +154,8 @@ def test_servers_that_fail_are_told_and_the_run_goes_on(vibe: VibeCommand) -> No
     warnings = [line["message"] for line in lines if line["type"] == "warning"]
     assert any("MCP server 'silent' did not start within 0.5 s" in message for message in warnings)
     assert any("no command 'no-such-command'" in message for message in warnings)
+    assert any("its tools fail until it works again" in message and "'dies' died" in message for message in warnings)
+    assert len(warnings) == len(set(warnings)), "each is told once, whatever becomes of the others"
     assert (record["outcome"], record["exit_code"], len(record["warnings"])) == ("completed", 0, 3)
 
 
@@ -198,13 +200,15 @@ def test_an_agent_that_comes_to_a_plan_of_commands_has_the_servers_tools(
 
 def test_a_tool_that_a_server_adds_is_there_on_the_next_turn(vibe: VibeCommand) -> None:
     vibe.replay(turns(calls("pen_grow"), calls("pen_grown"), {"text": "done"}))
+    serve(vibe, "missing", "no-such-command")
     serve(vibe, "pen", *PEN, "stdio")
 
     lines = vibe("--yolo", "--output", "streaming", "-p", "go").lines
 
     assert results(lines)[-1] == ("ok", "new")
-    counts = [line["tools"] for line in lines if line["type"] == "server.state" and line["status"] != "starting"]
-    assert counts == [12, 13]
+    states = [line for line in lines if line["type"] == "server.state"]
+    assert [line["tools"] for line in states if line["status"] == "ready"] == [12, 13]
+    assert [line["server"] for line in states if line["status"] == "failed"] == ["missing"]
 
 
 def test_a_projects_servers_are_started_only_if_it_is_trusted(vibe: VibeCommand) -> None:

@@ -79,8 +79,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """List the saved sessions, including open ones."""
         with _refusals():
             folder = None if cwd is None else str(await to_thread.run_sync(folder_of, cwd, "cwd"))
-            saved = await self._saved()
-            return saved.listed(folder, cursor)
+            return (await self._saved()).listed(folder, cursor)
 
     async def load_session(self, cwd: str, session_id: str, *_: Any, **given: Any) -> schema.LoadSessionResponse:
         """Load a saved session, and replay its history."""

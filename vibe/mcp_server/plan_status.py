@@ -223,8 +223,7 @@ def _most_important(steps: Iterable[StepState]) -> list[StepState]:
 
 def _counted(state: State) -> str:
     others = [f"{count} {name}" for name, count in state.counted().items() if name not in {"completed", "pending"}]
-    done = f"{state.counts[StepStatus.COMPLETED]}/{len(state.steps)} steps are done"
-    return ", ".join([done, *others])
+    return ", ".join([f"{state.counts[StepStatus.COMPLETED]}/{len(state.steps)} steps are done", *others])
 
 
 def _request_data(request: Request) -> Document:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from vibe.core.tools.mcp.remote import RemotePrompt
     from vibe.core.tools.mcp.servers import McpServers
 
-STARTING, FAILED = "starting", "failed"
-"""Two values of ``ServerStatus``, which is imported only if there are servers."""
+FAILED = "failed"
+"""A value of ``ServerStatus``, which is imported only if there are servers."""
 
 
 class ToolServers:
@@ -36,6 +36,7 @@ class ToolServers:
         self._servers = servers
         self._sink: EventSink | None = None
         self._is_equipped = False
+        self._announced: dict[str, ServerState] = {}
 
     def states(self) -> Sequence[ServerState]:
         """Return the state of each server."""
@@ -86,14 +87,14 @@ class ToolServers:
         self._sink, self._is_equipped = sink, not waits
         if not waits:
             return self._engine
-        self._announce(sink, *(state for state in self._servers.states() if state.status.value == STARTING))
+        self._announce(sink)
         try:
             await self._servers.wait_ready()
         finally:
-            self._announce(sink, *self._servers.states())
+            self._announce(sink)
         warnings = await self._adopt()
         self._is_equipped = True
-        problems = [_sentence(state.name, state.problem) for state in self._servers.states() if state.problem]
+        problems = [_sentence(state) for state in self._servers.states() if state.problem]
         unusable = [
             f"MCP server {state.name!r} lists what can't be offered: {'; '.join(state.unusable)}"
             for state in self._servers.states()
@@ -112,7 +113,7 @@ class ToolServers:
         """Take over the tools that the servers offer by now. Agents see them from their next turn on."""
         if self._sink is not None and self._is_equipped:
             await self._adopt()
-            self._announce(self._sink, *(self._servers.states() if self._servers else ()))
+            self._announce(self._sink)
 
     async def move_to(self, engine: Engine) -> None:
         """Give the servers' tools to another engine, in place of the present one."""
@@ -127,9 +128,11 @@ class ToolServers:
         tools.adopt(survey)
         return survey.warnings
 
-    @staticmethod
-    def _announce(sink: EventSink, *states: ServerState) -> None:
-        for state in states:
+    def _announce(self, sink: EventSink) -> None:
+        """Announce the states that have changed."""
+        changed = {state.name: state for state in self.states() if self._announced.get(state.name) != state}
+        self._announced |= changed
+        for state in changed.values():
             sink.publish(
                 ToolServerEvent(
                     server=state.name,
@@ -140,7 +143,7 @@ class ToolServers:
                 )
             )
             if state.status.value == FAILED:
-                sink.publish(WarningEvent(code="mcp.failed", message=_sentence(state.name, state.problem)))
+                sink.publish(WarningEvent(code="mcp.failed", message=_sentence(state)))
 
 
 @asynccontextmanager
@@ -184,5 +187,6 @@ def servers_of(
     return McpServers(configs, place, taken=engine.tools.known())
 
 
-def _sentence(server: str, problem: str) -> str:
-    return f"MCP server {server!r} {problem}; its tools are missing: fix it, or set `enabled = false` for it"
+def _sentence(state: ServerState) -> str:
+    lack = "its tools fail until it works again" if state.tools else "its tools are missing"
+    return f"MCP server {state.name!r} {state.problem}; {lack}: fix it, or set `enabled = false` for it"

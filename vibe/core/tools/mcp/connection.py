@@ -514,8 +514,7 @@ class ServerConnection:
     def _too_slow(self) -> str:
         rubbish = self._process.rubbish if self._process else 0
         printed = f"; it printed {rubbish} lines that are not MCP messages" if rubbish else ""
-        limit = self.config.startup_timeout_sec
-        return f"did not start within {limit:g} s (startup_timeout_sec){printed}"
+        return f"did not start within {self.config.startup_timeout_sec:g} s (startup_timeout_sec){printed}"
 
 
 def phrase(error: BaseException, where: str, status: int | None = None) -> str:
