@@ -397,8 +397,7 @@ def attempt_spending(step_folder: Path, attempt: int) -> Spending:
     Agents that resolved merge conflicts of the attempt are included; they had conversations of their own.
     """
     stem = transcript_name(attempt).removesuffix(".jsonl")
-    merges = (path.name.removeprefix(f"{stem}.") for path in step_folder.glob(f"{stem}.merge*.jsonl"))
-    names = ("", *(name.removesuffix(".jsonl") for name in merges))
+    names = ("", *(path.stem.removeprefix(f"{stem}.") for path in step_folder.glob(f"{stem}.merge*.jsonl")))
     return total_of(spent for name in names for spent in _conversation_spending(step_folder, attempt, name))
 
 

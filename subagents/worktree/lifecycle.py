@@ -16,13 +16,17 @@ from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, merge_trees, plan_merge
-from subagents.worktree.repository import Base, Change, Repository, take_base
+from subagents.worktree.repository import DETACHED_HEAD, Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
-from vibe.system.files import entries_of, regular_bytes, replace_file
+from vibe.system.files import entries_of, regular_bytes, replace_file, text_of
 from vibe.system.globs import matches_any, relative_glob
 
 RECORD_FILE = "worktree.json"
 """The file in a step's folder that holds the record of its worktree."""
+
+
+MERGE_FILE = "merged"
+"""The file in a plan's folder that holds the commit of its latest merge, and the branch that this is on."""
 
 
 class Phase(StrEnum):
@@ -94,6 +98,23 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
     def put_away(self) -> list[Path]:
         """Return the folders of worktrees that were put away and are still to be deleted."""
         return list(self.folder.glob(f"{PUT_AWAY}*"))
+
+    def note_merge(self, commit: str, ref: str) -> None:
+        """Record the commit of a merge, and its branch. Failures of the disk are ignored."""
+        with suppress(OSError):
+            replace_file(self.folder.with_name(MERGE_FILE), f"{commit} {ref}".encode(), sync=False)
+
+    def check_base(self, repository: Repository, base: Base) -> None:
+        """Check that a base is on the branch of the latest merge, or holds that merge.
+
+        Raises:
+            WorktreeError: It is elsewhere, and so lacks the work of earlier steps.
+        """
+        commit, _, ref = text_of(self.folder.with_name(MERGE_FILE)).partition(" ")
+        if commit and (not ref or ref != base.ref) and not repository.is_ancestor(commit, base.head):
+            problem = f"which lacks the work of earlier steps, merged at {ref or DETACHED_HEAD}"
+            now = base.ref or DETACHED_HEAD
+            raise WorktreeError(f"the repository is at {now}, {problem}: switch back, then run the step again")
 
     def record(self, step_id: str) -> WorktreeRecord | None:
         """Return the record of a step's latest worktree, or None if it never had one.
@@ -231,8 +252,8 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         except StaleTreeError:
             self._write(record)
             raise
-        merged = structs.replace(merging, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
-        return self._write(merged, sync=False)  # if a crash leaves "merging" on disk, `recover` finds the merge done
+        # If a crash leaves "merging" on disk, `recover` finds the merge done.
+        return self._merged(merging, plan, sync=False)
 
     def recover(self, repository: Repository) -> WorktreeRecord:
         """Continue a merge that was cut off.
@@ -243,14 +264,19 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         plan = record.plan
         if plan is None:
             return record
-        merged = structs.replace(record, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
         if is_merged(repository, plan):
-            return self._write(merged)
+            return self._merged(record, plan)
         if repository.git("rev-parse", "HEAD").text == plan.head:
             with suppress(StaleTreeError), index_lock(repository):  # if stale, it is planned anew, as recorded below
                 apply_merge(repository, plan)
-                return self._write(merged)
+                return self._merged(record, plan)
         return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
+
+    def _merged(self, record: WorktreeRecord, plan: MergePlan, *, sync: bool = True) -> WorktreeRecord:
+        """Record that a merge was carried out."""
+        if plan.commit is not None:
+            self.place.note_merge(plan.commit, record.base.ref)
+        return self._write(structs.replace(record, phase=Phase.MERGED, plan=None, left_out=plan.left_out), sync=sync)
 
     def begin_conflict(self, repository: Repository) -> MergeConflict:
         """Begin the conflicting merge in the worktree, and return its conflict.
@@ -330,17 +356,18 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         busy = repository.busy_with()
         if busy:
             raise WorktreeError(f"{busy} is in progress in the repository: finish or abort it, then run the step again")
-        folder = self.worktree(repository)
+        folder, base = self.worktree(repository), take_base(repository)
+        self.place.check_base(repository, base)
         record = WorktreeRecord(
             attempt=self.number,
             branch=folder.branch,
             folder=str(folder.path),
-            base=take_base(repository),
+            base=base,
             phase=Phase.CREATING,
         )
         self._write(record, sync=False)
         self.is_new = True
-        folder.create(record.base)
+        folder.create(base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
 
     def _record(self) -> WorktreeRecord:

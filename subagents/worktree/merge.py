@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, name_some
-from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Repository, RepositoryState
+from subagents.worktree.repository import ABSENT, DETACHED_HEAD, GITLINK, Base, Change, Repository, RepositoryState
 
 
 class MergePlan(Struct, frozen=True, kw_only=True):
@@ -89,8 +89,9 @@ def _checked_state(repository: Repository, base: Base) -> RepositoryState:
     if state.unmerged:
         raise MergeRefusedError("the repository has unresolved conflicts: resolve them, then merge the branch")
     if state.ref != base.ref:
-        was, now = base.ref or "a detached HEAD", state.ref or "a detached HEAD"
-        raise MergeRefusedError(f"the repository is at {now}, but was at {was} when the step began")
+        was, now = base.ref or DETACHED_HEAD, state.ref or DETACHED_HEAD
+        problem = f"the repository is at {now}, but was at {was} when the step began"
+        raise MergeRefusedError(f"{problem}: switch back, then merge the branch or retry the step")
     return state
 
 
@@ -168,11 +169,8 @@ def _touches_uncommitted(changes: Sequence[Change], dirty: Sequence[str]) -> boo
     """Return whether a change touches an uncommitted path, or one above or below it."""
     paths = {change.path for change in changes}
     folders = {parent for path in paths for parent in _parents(path)}
-    for path in dirty:
-        plain = path.rstrip("/")
-        if plain in paths or plain in folders or not paths.isdisjoint(_parents(plain)):
-            return True
-    return False
+    uncommitted = (path.rstrip("/") for path in dirty)
+    return any(path in paths or path in folders or not paths.isdisjoint(_parents(path)) for path in uncommitted)
 
 
 def _parents(path: str) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Git, Repository
-from vibe.system.files import regular_bytes, text_of
+from vibe.system.files import entries_of, regular_bytes, text_of
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import located_at
 from vibe.system.git.shelter import take_shelter
@@ -49,7 +49,7 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
 def _changed_file(folder: Path, commit: str, repository: Repository) -> str:
     """Return a file in a submodule that differs from its commit, or an empty string."""
     if os.path.islink(folder) or not os.path.lexists(folder / ".git"):
-        return next(_files(folder), "")
+        return next((os.path.relpath(entry.path, folder) for entry in _files_below(folder)), "")
     try:
         located = located_at(folder)
         if located is None:
@@ -64,12 +64,6 @@ def _changed_file(folder: Path, commit: str, repository: Repository) -> str:
     if status.code != 0 or head.text != commit:
         return ".git"
     return status.items[0][3:] if status.items else ""
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  plain text, even if no valid path
 
 
 def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
@@ -240,9 +234,8 @@ class Worktree(Struct, frozen=True, kw_only=True):
         named = self._admin_folders / Path(text_of(self.path / ".git").removeprefix(LINK).strip()).name
         if self._is_named_by(named):
             return named
-        with suppress(OSError):
-            return next((folder for folder in self._admin_folders.iterdir() if self._is_named_by(folder)), None)
-        return None
+        folders = (Path(entry.path) for entry in entries_of(self._admin_folders))
+        return next((folder for folder in folders if self._is_named_by(folder)), None)
 
     @property
     def _admin_folders(self) -> Path:
@@ -356,13 +349,12 @@ def date_ahead(index: Path) -> int:
     return written
 
 
-def _files_below(folder: Path | str) -> Generator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files_below(entry.path)
-            else:
-                yield entry
+def _files_below(folder: Path | str) -> Iterator[os.DirEntry[str]]:
+    for entry in entries_of(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_below(entry.path)
+        else:
+            yield entry
 
 
 def _is_marked(file: Path, onto: str) -> bool:

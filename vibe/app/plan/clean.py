@@ -52,9 +52,7 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
     found = dict.fromkeys(sorted(folder / entry.name for entry in entries_of(folder)))
     if repository is None:
         return PlanWorktrees(worktrees=tuple(found))
-    listed = repository.git("worktree", "list", "--porcelain", "-z").items
-    known = (Path(item.removeprefix("worktree ")) for item in listed if item.startswith("worktree "))
-    found.update(dict.fromkeys(path for path in known if path.parent == folder))
+    found.update(dict.fromkeys(path for path in _worktrees(repository) if path.parent == folder))
     refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{lifecycle.plan_branches(plan_id)}").text
     branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
     return PlanWorktrees(worktrees=tuple(found), branches=branches)

@@ -48,7 +48,6 @@ def read_report(folder: PlanFolder) -> ReadReport:
     content = folder.journal()
     try:
         loaded, state = current_state(folder, settings)
-        spent = spending_by_attempt(state, folder)
         sources = ReportSources(
             plan_id=folder.plan_id,
             plan=loaded.plan,
@@ -56,7 +55,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             facts=content.facts,
             dropped=content.dropped,
             state=state,
-            spent=spent,
+            spent=spending_by_attempt(state, folder),
             revisions=revision_agents(folder),
             pid=pid,
         )

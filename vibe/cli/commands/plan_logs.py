@@ -17,7 +17,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
-from vibe.system.files import regular_file
+from vibe.system.files import entries_of, regular_file
 from vibe.system.plain_text import plain
 from vibe.system.redaction import redact
 
@@ -65,8 +65,7 @@ def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
 
 def _begun(folder: PlanFolder) -> list[str]:
     """Return the steps that have left something on disk."""
-    parent = folder.step_folder("-").parent
-    return sorted(path.name for path in parent.iterdir()) if parent.is_dir() else []
+    return sorted(entry.name for entry in entries_of(folder.step_folder("-").parent))
 
 
 def _meant(step_ids: Iterable[str], wanted: str | None) -> list[str]:

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ipc.events import WarningEvent
 from subagents.executor import StepResult
+from tests.fakes.unprivileged import folder_of_nobody
 from tests.integration.subagents.worktree.rig import (
     FILES,
     EditingExecutor,
@@ -407,3 +408,42 @@ async def test_what_a_merge_is_about_to_do_is_on_the_disk_before_it_does_it(
 
     assert synced == [("finished", "b\n"), ("merging", "b\n")]
     assert rig.read("b.txt") == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("moves", "lacks"),
+    [
+        (("switch", "-qc", "other", "HEAD^1"), True),
+        (("checkout", "-q", "--detach", "HEAD^1"), True),
+        (("switch", "-qc", "feature"), False),
+        (("checkout", "-q", "--detach"), False),
+        (("commit", "-q", "--amend", "-m", "squashed"), False),
+    ],
+)
+async def test_a_step_begins_only_where_the_work_of_earlier_steps_is(
+    rig: Rig, moves: tuple[str, ...], *, lacks: bool
+) -> None:
+    edits = {"one": writes("one.txt", "1\n"), "two": writes("two.txt", "2\n")}
+    await rig.executor(EditingExecutor(edits)).run(worktree_task("one"), NeverStop())
+    git(rig.root, *moves)
+
+    later = rig.executor(EditingExecutor(edits))
+    result = await later.run(worktree_task("two"), NeverStop())
+
+    if lacks:
+        assert (result.outcome, result.reason) == (Outcome.FAILED, "workspace")
+        assert "lacks the work of earlier steps, merged at refs/heads/main: switch back" in result.detail
+        git(rig.root, "switch", "-q", "main")
+        result = await later.run(worktree_task("two", attempt=2), NeverStop())
+    assert result.outcome is Outcome.COMPLETED, result
+    assert (rig.read("one.txt"), rig.read("two.txt"), rig.status()) == ("1\n", "2\n", [])
+
+
+async def test_a_folder_that_a_step_closed_keeps_nothing_else_from_being_merged() -> None:
+    with folder_of_nobody() as base:
+        rig = Rig(base).create(FILES)
+        work = shell("mkdir shut; echo x > shut/x; chmod 0 shut; echo x > b.txt")
+
+        result = await rig.executor(EditingExecutor({"s": work})).run(worktree_task("s"), NeverStop())
+
+        assert (result.outcome, result.files_changed) == (Outcome.COMPLETED, ("b.txt",)), result
