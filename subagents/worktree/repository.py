@@ -132,7 +132,7 @@ SNAPSHOT_TRIES = 3
 DETACHED = ""
 """The ``ref`` of a detached HEAD."""
 DETACHED_HEAD = "a detached HEAD"
-"""What messages call it."""
+"""The name of one in messages."""
 ABSENT = "000000"
 """The mode of a path that has no entry."""
 GITLINK = "160000"
