@@ -74,10 +74,8 @@ def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Me
     if nested:
         raise MergeRefusedError(f"{name_some(nested)} is a nested repository, whose changes can't be merged")
     is_real = base.commit == base.head and repository.is_ancestor(base.head, state.head)
-    if is_real:
-        plan = _plan_clean(repository, state, base, step)
-        if plan is not None:
-            return plan
+    if is_real and (plan := _plan_clean(repository, state, base, step)) is not None:
+        return plan
     return _plan_dirty(repository, state, base, step, is_real=is_real)
 
 

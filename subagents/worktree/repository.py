@@ -245,7 +245,8 @@ class Repository(Struct, frozen=True, kw_only=True):
         their settings name.
         """
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate", BYTECODE)
-        found = git(*words, "--", ":/", *outside, index=index).items
+        answer = git(*words, "--", ":/", *outside, index=index)
+        found = answer.items
         nested = tuple(path.rstrip("/") for path in found if path.endswith("/"))
         missing, present, unreadable = sort_by_state(git.folder, (path for path in found if not path.endswith("/")))
         gitlinks = self.gitlinks(git, index) if any(os.path.isdir(git.folder / path) for path in missing) else {}
@@ -254,7 +255,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(missing), index=index)
         if present:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(present), index=index)
-        return nested, tuple(unreadable)
+        return nested, (*unreadable, *answer.closed)
 
     def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
         """Return the paths of the submodules in an index, with their commits."""
@@ -344,10 +345,6 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
     if version < OLDEST:
         found = ".".join(map(str, version)) or "of an unknown version"
         raise WorktreeRefusedError(workspace, f"git {found} is too old", f"install {OLDEST[0]}.{OLDEST[1]} or later")
-    return _located(workspace)
-
-
-def _located(workspace: Path) -> Located:
     try:
         located = locate(workspace)
     except OddRepositoryError as error:

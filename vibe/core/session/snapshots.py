@@ -515,7 +515,6 @@ DEFAULT_EXCLUDES = (
 _CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[gc]\n\tauto = 0\n[extensions]\n\tobjectFormat = {}\n"
 _LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _TRACKED = re.compile(r"[^?] \d{6} ([0-9a-f]+) \d\t(.+)", re.DOTALL)
-_CLOSED_FOLDER = re.compile(r"could not open directory '(.+?)/?': ")
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -579,10 +578,8 @@ class BlobStore:
             found = [_TRACKED.fullmatch(item) for item in paths]
             tracked = {entry[2]: entry[1] for entry in found if entry is not None}
             paths = {item[2:] for item in paths if item.startswith("? ")} | tracked.keys()
-        closed = _CLOSED_FOLDER.findall(os.fsdecode(answer.err))
-        return Listing(
-            paths={path for path in paths if path and not path.endswith("/")}, tracked=tracked, closed=closed
-        )
+        files = {path for path in paths if path and not path.endswith("/")}
+        return Listing(paths=files, tracked=tracked, closed=answer.closed)
 
     def name_of(self, data: bytes) -> str:
         """Return the name of the blob with this content."""

@@ -53,6 +53,11 @@ class GitOutput(Struct, frozen=True, kw_only=True):
         return [os.fsdecode(part) for part in self.out.split(b"\0") if part]
 
     @property
+    def closed(self) -> list[str]:
+        """The folders that the command could not open."""
+        return re.findall(r"could not open directory '(.+?)/?': ", os.fsdecode(self.err))
+
+    @property
     def problem(self) -> str:
         """The error on one line."""
         lines = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]

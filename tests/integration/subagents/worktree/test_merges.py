@@ -439,11 +439,12 @@ async def test_a_step_begins_only_where_the_work_of_earlier_steps_is(
     assert (rig.read("one.txt"), rig.read("two.txt"), rig.status()) == ("1\n", "2\n", [])
 
 
-async def test_a_folder_that_a_step_closed_keeps_nothing_else_from_being_merged() -> None:
+async def test_a_folder_that_a_step_closed_is_not_silently_left_behind() -> None:
     with folder_of_nobody() as base:
         rig = Rig(base).create(FILES)
         work = shell("mkdir shut; echo x > shut/x; chmod 0 shut; echo x > b.txt")
 
         result = await rig.executor(EditingExecutor({"s": work})).run(worktree_task("s"), NeverStop())
 
-        assert (result.outcome, result.files_changed) == (Outcome.COMPLETED, ("b.txt",)), result
+        assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
+        assert "the step left 'shut', which can't be read" in result.detail
