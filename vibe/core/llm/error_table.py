@@ -27,7 +27,7 @@ from vibe.core.llm.errors import (
     ModelTransportError,
     ModelTrustError,
 )
-from vibe.core.schemas import table_of, whole_number
+from vibe.core.schemas import table_of, text_in, whole_number
 from vibe.system.http import proxy_note
 
 QUOTE_LIMIT: Final = 300
@@ -150,7 +150,7 @@ _BADLY_WORDED = re.compile(
 """The wording of Groq, Ollama and llama.cpp for a malformed call, which is the model's fault, not the request's."""
 _WAIT = re.compile(
     r"(?:(?:try again|retry) (?:in|after)|retryDelay)[\s:\"\\]*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
-    r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s))?",
+    r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,18}(?:\.\d{1,9})?)\s*(ms|s))?",
     re.IGNORECASE,
 )
 _PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
@@ -168,11 +168,11 @@ _VAGUE: Final = frozenset({400, 500, 503})
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
     """Return the seconds to wait from a header, given in seconds, as ``1m30s`` or as a moment, else None."""
-    if (told := wait_in_words(f"retry in {value} s")) is not None:
-        return told
     text = value or ""
+    is_epoch = _EPOCH.fullmatch(text)
+    if not is_epoch and (told := wait_in_words(f"retry in {text} s")) is not None:
+        return told
     try:
-        is_epoch = _EPOCH.fullmatch(text)
         moment = datetime.fromtimestamp(int(text[:10]), UTC) if is_epoch else parsedate_to_datetime(text)
     except ValueError:
         return None
@@ -329,7 +329,7 @@ def error_words(body: str) -> str:
         if not isinstance(node, dict):
             break
         fields = cast("dict[str, object]", node)
-        upstream = upstream or _upstream_words(fields.get("metadata"))
+        upstream = upstream or error_words(text_in(table_of(fields.get("metadata")).get("raw")))
         if isinstance(fields.get("loc"), list) and isinstance(fields.get("msg"), str):
             place = ".".join(str(name) for name in cast("list[object]", fields["loc"]) if name != "body")
             node = f"{place}: {fields['msg']}" if place else fields["msg"]
@@ -350,9 +350,3 @@ def _page_words(page: str) -> str:
     title = _TITLE.search(page)
     words = title[1] if title else _MARKUP.sub(" ", page)
     return unescape(" ".join(words.split()))
-
-
-def _upstream_words(metadata: object) -> str:
-    """Return the message of the provider behind a router, from the metadata of the router's error."""
-    raw = table_of(metadata).get("raw")
-    return error_words(raw) if isinstance(raw, str) else ""
