@@ -232,7 +232,7 @@ async def complete_within_budget(
     """Call the model: reserve the budget, announce the call, and settle what it cost.
 
     ``tokens`` is the estimated size of the request. A limit on the answer is sent to the provider only if the budget
-    leaves less room than the request's ``max_tokens``. ``broken_off`` is called if a cancellation ends the call.
+    leaves less room than the request's ``max_tokens``. ``on_cancel`` is called if a cancellation ends the call.
 
     Raises:
         ModelError: the model could not be reached or did not answer.
