@@ -168,6 +168,8 @@ class _LayerReader:
         text = json.dumps(value, default=str, ensure_ascii=False)
         if text.encode("utf-8", "replace").decode() != text:
             self._problem(raw, "holds what is not UTF-8")
+        elif key[0] != TOOLS and "\\u0000" in text.replace("\\\\", ""):
+            self._problem(raw, "holds a NUL character, remove it")
         else:
             self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
 

@@ -454,7 +454,7 @@ class ProjectContextConfig(Section):
     """The most files listed."""
     max_dirs_per_level: NonNegativeInt = 20
     """The most subfolders listed per folder."""
-    timeout_seconds: PositiveSeconds = 2.0
+    timeout_seconds: Annotated[PositiveSeconds, Field(le=86_400)] = 2.0
     """The time git may take to answer, and listing files, in seconds."""
 
 

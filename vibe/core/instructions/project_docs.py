@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.paths import FOREIGN_FOLDERS
 from vibe.core.config.trust import DOCS
+from vibe.shell.sandbox.secrets import is_sensitive
 from vibe.system.files import regular_bytes
 
 MAX_BYTES = 32 * 1024
@@ -56,9 +58,9 @@ class ProjectDocs(Struct, frozen=True, kw_only=True):
         files come last, where they have the most weight.
         """
         warnings: list[str] = []
-        files = [_file_in(folder, trusts, warnings) for folder in lineage if trusts(folder)]
-        files.append(_file_in(home, lambda _: True, warnings))
-        docs = _read_all([file for file in files if file is not None], MAX_BYTES, warnings)
+        files = [file for folder in lineage if trusts(folder) for file in _files_in(folder, trusts, warnings)]
+        files += _files_in(home, lambda _: True, warnings)
+        docs = _read_all(files, MAX_BYTES, warnings)
         return cls(docs=tuple(reversed(docs)), lineage=tuple(lineage), warnings=tuple(warnings))
 
     def prompt_section(self) -> str:
@@ -85,9 +87,7 @@ class NestedDocs(Struct, kw_only=True):
         for path in paths:
             for folder in self._new_folders(path):
                 self._searched.add(folder)
-                file = _file_in(folder, self._trusts, [])
-                docs = _read_all([file], self._room_left, []) if file is not None else []
-                for doc in docs:
+                for doc in _read_all(_files_in(folder, self._trusts, []), self._room_left, []):
                     self._room_left -= len(doc.text.encode())
                     texts.append(_notice(doc, folder))
         return tuple(texts)
@@ -99,9 +99,7 @@ class NestedDocs(Struct, kw_only=True):
 
     def _new_folders(self, path: Path) -> list[Path]:
         """Return the trusted folders between the root and ``path`` that were not searched yet, outermost first."""
-        if not path.is_relative_to(self.root):
-            return []
-        inner = path.relative_to(self.root).parts
+        inner = path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
         if FOREIGN_FOLDERS.intersection(inner):
             return []
         depth = len(inner) if os.path.isdir(path) else len(inner) - 1
@@ -109,9 +107,7 @@ class NestedDocs(Struct, kw_only=True):
         return [folder for folder in folders if folder not in self._searched and self._trusts(folder)]
 
     def _trusts(self, folder: Path) -> bool:
-        if not folder.is_relative_to(self.root):
-            return False
-        return self.trusts(self.origin / folder.relative_to(self.root))
+        return folder.is_relative_to(self.root) and self.trusts(self.origin / folder.relative_to(self.root))
 
 
 def _notice(doc: ProjectDoc, folder: Path) -> str:
@@ -121,21 +117,22 @@ def _notice(doc: ProjectDoc, folder: Path) -> str:
     )
 
 
-def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
-    """Return the folder's file of instructions, unless it is a link to an untrusted folder."""
-    for name in DOCS:
-        path = folder / name
-        try:
-            usable = os.path.isfile(path) and path.stat().st_size > 0
-        except OSError:
-            continue
-        if not usable:
-            continue
+def _files_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Sequence[Path]:
+    """Return the folder's file of instructions, unless it is no file, or a link to secrets or an untrusted folder."""
+    for path in (folder / name for name in DOCS):
         real = Path(os.path.realpath(path))
-        if real.parent == Path(os.path.realpath(folder)) or trusts(real.parent):
-            return path
-        warnings.append(f"{path} was not loaded: it is a link to {real}, which is outside the trusted folders")
-    return None
+        if not os.path.lexists(path) or (os.path.isfile(real) and real.stat().st_size == 0):
+            continue
+        if not os.path.isfile(real):
+            problem = "it is no file, or a link that leads to none"
+        elif os.path.islink(path) and is_sensitive(real):
+            problem = f"it is a link to {real}, which may hold secrets"
+        elif real.parent != Path(os.path.realpath(folder)) and not trusts(real.parent):
+            problem = f"it is a link to {real}, which is outside the trusted folders"
+        else:
+            return [path]
+        warnings.append(f"{path} was not loaded: {problem}")
+    return []
 
 
 def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[ProjectDoc]:
@@ -147,8 +144,11 @@ def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[Pro
         except OSError as error:
             warnings.append(f"{path} was not loaded: it can't be read ({error.strerror})")
             continue
-        encoded = data.decode("utf-8-sig", errors="replace").strip().encode()
-        if encoded:
+        encoding = "utf-16" if data[:2] in {BOM_UTF16_LE, BOM_UTF16_BE} else "utf-8-sig"
+        encoded = data.decode(encoding, errors="replace").strip().encode()
+        if b"\0" in encoded:
+            warnings.append(f"{path} was not loaded: it is no text, save it as UTF-8")
+        elif encoded:
             texts[path] = encoded
     rooms = _shares({path: len(encoded) for path, encoded in texts.items()}, room)
     docs: list[ProjectDoc] = []

@@ -20,7 +20,7 @@ from vibe.core.skills.front_matter import (
     text_of_field,
 )
 from vibe.system.errors import UsageError, closest, did_you_mean
-from vibe.system.files import regular_bytes
+from vibe.system.files import is_open, regular_bytes
 
 MAX_BYTES = 200_000
 """The most bytes of a command's file."""
@@ -45,10 +45,8 @@ class NoSuchCommandError(UsageError):
     """A prompt begins with a slash command that does not exist."""
 
     def __init__(self, name: str, known: Sequence[str], otherwise: str = "") -> None:
-        if not otherwise:
-            otherwise = (
-                f"available: {', '.join(f'/{one}' for one in sorted(known))}" if known else "none are defined here"
-            )
+        names = ", ".join(f"/{one}" for one in sorted(known))
+        otherwise = otherwise or (f"available: {names}" if known else "none are defined here")
         if name in FOREIGN_COMMANDS:
             otherwise = f"{FOREIGN_COMMANDS[name]}; {otherwise}"
         hint = did_you_mean([f"/{near}" for near in closest(name, known)], otherwise)
@@ -99,7 +97,9 @@ class CommandFiles:
             return _with_arguments(_template(path), (call["rest"] or "").strip())
         if name.casefold() in set(besides) or os.path.exists(f"/{name}"):  # the prompt begins with a path, as /tmp
             return prompt
-        raise NoSuchCommandError(name, [*(known for known, _ in self._files()), *besides])
+        closed = next((it for it in self._folders if os.path.isdir(it) and not is_open(it, os.R_OK | os.X_OK)), None)
+        otherwise = f"{closed} can't be read, correct its permissions" if closed else ""
+        raise NoSuchCommandError(name, [*(known for known, _ in self._files()), *besides], otherwise)
 
     def listed(self, warnings: list[str]) -> list[CommandFile]:
         """Return all commands, and add a sentence to ``warnings`` for each that is broken or hidden; blocks."""

@@ -209,16 +209,12 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
 
 def _skill_files(folder: Path, deep: int) -> Iterator[Path]:
     """Yield the skill files of a folder's subfolders, and search a subfolder without one up to ``deep`` levels down."""
-    for entry in _entries(folder):
+    names = sorted(entry.name for entry in entries_of(folder) if not entry.name.startswith("."))
+    for entry in (folder / name for name in names[:MAX_FOLDERS]):
         if os.path.isfile(path := entry / SKILL_FILE):
             yield path
         elif deep:
             yield from _skill_files(entry, deep - 1)
-
-
-def _entries(folder: Path) -> Sequence[Path]:
-    names = sorted(entry.name for entry in entries_of(folder) if not entry.name.startswith("."))
-    return [folder / name for name in names[:MAX_FOLDERS]]
 
 
 MAX_FILE_BYTES = 256 * 1024
@@ -397,10 +393,8 @@ class AgentSkills(Struct, eq=False):
 
     def restore(self, names: Iterable[str]) -> None:
         """Apply the restrictions of the skills a resumed conversation had loaded, as far as they still exist."""
-        for name in names:
-            info = self.manager.available.get(name)
-            if info is not None:
-                self._loaded[info.name] = info.allowed_tools
+        available = self.manager.available
+        self._loaded.update({name: available[name].allowed_tools for name in names if name in available})
 
     def reminder(self) -> str:
         """Return the reminder of the loaded skills for a conversation that is shortened; empty without any."""

@@ -62,6 +62,13 @@ REFUSED = {
             f'{FILE}:6: planner.max_parallel_steps: must be a whole number, not "4"',
         ),
     ),
+    "a NUL in a path": Refused(
+        user='skill_paths = ["a\\u0000b"]\n', told=(f"{FILE}:1: skill_paths: holds a NUL character, remove it",)
+    ),
+    "longer than any clock": Refused(
+        user="[project_context]\ntimeout_seconds = 1e308\n",
+        told=(f"{FILE}:2: project_context.timeout_seconds: must be at most 86400, not 1e+308",),
+    ),
     "list item": Refused(
         user='disabled_tools = [\n  "grep",\n  3,\n]\n',
         told=(f"{FILE}:1: disabled_tools[1]: must be a string, not 3",),

@@ -62,7 +62,42 @@ def test_an_override_replaces_the_file_beside_it(place: Place) -> None:
 def test_a_pipe_is_not_waited_for(place: Place) -> None:
     write(place.workdir / "AGENTS.md", "text")
     os.mkfifo(place.project / "AGENTS.md")
-    assert [doc.text for doc in place.load().docs] == ["text"]
+    docs = place.load()
+    assert [doc.text for doc in docs.docs] == ["text"]
+    assert "it is no file" in docs.warnings[0]
+
+
+def test_what_is_no_file_is_told_and_the_next_name_counts(place: Place) -> None:
+    (place.project / "AGENTS.override.md").symlink_to("nowhere")
+    (place.project / "AGENTS.md").symlink_to("AGENTS.md")
+    write(place.project / "CLAUDE.md", "plain")
+    docs = place.load()
+    assert [doc.text for doc in docs.docs] == ["plain"]
+    assert [warning.partition(" was not loaded: ")[0] for warning in docs.warnings] == [
+        f"{place.project}/AGENTS.override.md",
+        f"{place.project}/AGENTS.md",
+    ]
+
+
+def test_a_link_to_a_secret_beside_it_is_not_followed(place: Place) -> None:
+    write(place.project / ".env", "KEY=canary")
+    (place.project / "AGENTS.md").symlink_to(".env")
+    docs = place.load()
+    assert docs.docs == ()
+    assert "which may hold secrets" in docs.warnings[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_instructions_as_windows_writes_them_are_read(place: Place, encoding: str) -> None:
+    (place.project / "AGENTS.md").write_text("caf\u00e9", encoding=encoding)
+    assert [doc.text for doc in place.load().docs] == ["caf\u00e9"]
+
+
+def test_what_is_no_text_is_told(place: Place) -> None:
+    (place.project / "AGENTS.md").write_bytes(b"\x7fELF\0\0")
+    docs = place.load()
+    assert docs.docs == ()
+    assert "it is no text, save it as UTF-8" in docs.warnings[0]
 
 
 def test_empty_files_are_skipped(place: Place) -> None:

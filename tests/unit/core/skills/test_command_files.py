@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.unprivileged import folder_of_nobody
 from vibe.core.skills.command_files import CommandFiles, NoSuchCommandError
 
 
@@ -35,6 +36,14 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     warnings: list[str] = []
     assert CommandFiles([tmp_path]).listed(warnings) == []
     assert all("not a regular file" in warning for warning in warnings)
+
+
+def test_a_closed_folder_is_named_where_a_command_is_missing() -> None:
+    with folder_of_nobody() as folder:
+        (folder / "go.md").write_text("Go.")
+        folder.chmod(0)
+        with pytest.raises(NoSuchCommandError, match="can't be read, correct its permissions"):
+            CommandFiles([folder]).expanded("/go")
 
 
 @pytest.mark.parametrize(("name", "way"), [("thinking", "/model ALIAS"), ("loop", "cron")])
