@@ -44,8 +44,6 @@ from vibe.system.errors import described
 from vibe.system.racing import bare_task_group, foreign_code
 from vibe.system.redaction import Mask, redact
 
-__all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
-
 SIDE_BY_SIDE = 8
 """The most read-only calls of one answer that run at once."""
 

@@ -42,8 +42,6 @@ from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
 from vibe.system.files import typed_path
 
-__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "unknown_tools"]
-
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider accepts for a function."""
 POSITIONAL = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})

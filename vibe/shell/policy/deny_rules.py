@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from vibe.shell.policy.carried_text import evaluated_texts, likely_texts, setting_texts, texts, values_of
 from vibe.shell.policy.interpreters import RECIPES, SCRIPTED, commands_in, commands_in_recipes, commands_in_sed
-from vibe.shell.policy.parser import ShellCommand, ShellLine, parse_line
+from vibe.shell.policy.parser import parse_line
 from vibe.shell.policy.read_only_commands import READERS
-from vibe.shell.policy.words import TOO_COMPLEX, Patience, decoded, known
+from vibe.shell.policy.words import TOO_COMPLEX, Patience, ShellCommand, ShellLine, decoded, known
 from vibe.shell.policy.wrappers import (
     MAX_POSITIONS,
     SHELLS,

@@ -25,8 +25,8 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from vibe.shell.policy.parser import ShellCommand, Word
 from vibe.shell.policy.paths import NamedPath
+from vibe.shell.policy.words import ShellCommand, Word
 
 PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
                           "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip

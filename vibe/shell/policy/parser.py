@@ -40,8 +40,6 @@ from vibe.shell.policy.words import (
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
-__all__ = ["ShellCommand", "ShellLine", "Word", "parse_line"]
-
 SEQUENCES = frozenset({
     "program", "compound_statement", "do_group", "negated_command", "else_clause", "variable_assignments", "ERROR",
 })  # fmt: skip

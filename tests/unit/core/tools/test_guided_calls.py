@@ -16,7 +16,8 @@ from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
 from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources
 from vibe.core.tools.base import InvokeContext
-from vibe.core.tools.executor import Approvals, ToolBatch, ToolExecutor
+from vibe.core.tools.executor import ToolBatch, ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode

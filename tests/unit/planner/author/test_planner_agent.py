@@ -31,7 +31,7 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Completion
 from vibe.core.messages import Outcome, ToolMessage
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult
-from vibe.core.tools.executor import Approvals
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.core.tools.workspace import Workspace

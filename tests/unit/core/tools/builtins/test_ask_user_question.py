@@ -16,7 +16,8 @@ from vibe.core.messages import ToolCall
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.tools.executor import ToolExecutor
+from vibe.core.tools.gate import Approvals
 from vibe.core.tools.questions import Question, QuestionAnswer, announcing
 from vibe.core.tools.workspace import Workspace
 
