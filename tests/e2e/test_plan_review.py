@@ -296,6 +296,30 @@ def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeComman
     assert not (vibe.workdir / "made.txt").exists()
 
 
+def test_what_was_given_back_elsewhere_meanwhile_does_not_keep_other_files_from_it(
+    vibe: VibeCommand, write_plan: Any, tmux: Tmux
+) -> None:
+    plan_id = run(
+        vibe, write_plan, shell("totals", ROUNDS), shell("export", "echo x > made.txt", depends_on=["totals"])
+    )
+    vibe.at(tmux)
+    tmux.wait_for("Ask anything")
+    tmux.type("/review")
+    tmux.wait_for("made.txt  by export")
+    tmux.press("Down", "x")
+    tmux.wait_for("give back 1 file")
+    tmux.press("Up", "x")
+    tmux.wait_for("give back 2 files")
+    assert vibe("plan", "review", plan_id, "--reject", "made.txt").code == 0
+    tmux.press("Enter")
+    tmux.wait_for("shop/cart.py is as it was before step 'totals'")
+    tmux.type("/review")
+    tmux.wait_for("2 rejected")
+    assert not any("give back" in line for line in tmux.screen())
+
+    assert content(vibe.workdir)["shop/cart.py"] == CART
+
+
 def test_a_comment_kept_for_later_follows_its_file_to_the_next_attempt(
     vibe: VibeCommand, write_plan: Any, tmux: Tmux
 ) -> None:

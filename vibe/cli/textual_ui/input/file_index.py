@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -210,10 +210,8 @@ def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
 
 
 def _walked(root: Path, is_over: Callable[[], bool]) -> Iterator[str]:
-    for file in walk_files(root, root, use_ignores=True):
-        if is_over():
-            return
-        yield file.relative_to(root).as_posix()
+    files = takewhile(lambda _: not is_over(), walk_files(root, root, use_ignores=True))
+    return (file.relative_to(root).as_posix() for file in files)
 
 
 def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[str]:

@@ -228,14 +228,12 @@ class ChatLog(PaintedSheet, can_focus=True):
 
     def action_choose(self) -> None:
         """Fold or unfold the marked entry, else the last one in sight that folds."""
-        entry = self._chosen()
-        if entry is not None:
+        if (entry := self._chosen()) is not None:
             self.choose(entry)
 
     def action_whole(self) -> None:
         """Show or hide the left-out lines of the marked entry, else of the last one in sight that folds."""
-        entry = self._chosen()
-        if entry is not None:
+        if (entry := self._chosen()) is not None:
             self.toggle_whole(entry)
 
     def _chosen(self) -> LogEntry | None:

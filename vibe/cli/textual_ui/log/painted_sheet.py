@@ -493,45 +493,45 @@ class PaintedSheet(SheetView):
     def _lines(self, numbers: Sequence[int]) -> list[Strip]:
         """Return lines of the widget; what Textual looks for in its tree is the same for all of them."""
         (width, height), first, selection = self.size, self.scroll_offset.y - self._above, self.text_selection
-        strips = [self._line(number + first, width, selection) for number in numbers]
+        ground = self.rich_style
+        strips = [self._line(number + first, width, selection, ground) for number in numbers]
         if self.has_unseen and height - 1 in numbers and width > 2 * len(MORE_BELOW):
             look = self.get_component_rich_style("chat-log--more")
             more = Strip([Segment(MORE_BELOW, look)], len(MORE_BELOW))
             strips[-1] = Strip.join([strips[-1].crop(0, width - len(MORE_BELOW)), more])
         return strips
 
-    def _line(self, line: int, width: int, selection: Selection | None) -> Strip:
+    def _line(self, line: int, width: int, selection: Selection | None, ground: RichStyle) -> Strip:
         sheet = self._sheet
         if not 0 <= line < sheet.height or not sheet.cols:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, ground)
         index = sheet.at(line)
         entry, number = sheet.entries[index], line - sheet.tops[index]
         rows = sheet.rows(entry)
         if number >= len(rows):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, ground)
         row = rows[number]
         y = row_y(index, number)
         span = None if selection is None else selection.get_span(y)
         marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
         if span is None and not marked:
             if row.shown is None or row.shown.cell_length != width:
-                row.shown = self._full_width(row.strip, y, width)
+                row.shown = self._full_width(row.strip, y, width, ground)
             return row.shown
         strip = row.strip
         if marked:
-            reverse = RichStyle(reverse=True)
-            strip = Strip.join([_overlaid(strip.crop(0, GUTTER), reverse), strip.crop(GUTTER)])
+            strip = Strip.join([_overlaid(strip.crop(0, GUTTER), RichStyle(reverse=True)), strip.crop(GUTTER)])
         if span is not None:
             strip = self._selected(strip, *span)
-        return self._full_width(strip, y, width)
+        return self._full_width(strip, y, width, ground)
 
-    def _full_width(self, strip: Strip, y: int, width: int) -> Strip:
+    def _full_width(self, strip: Strip, y: int, width: int, ground: RichStyle) -> Strip:
         self._painted += 1
         if self._painted % STYLES_KEPT_FOR == 0:
             Strip.render_ansi.cache_clear()
         if strip.cell_length > width:
             strip = strip.crop(0, width)
-        return strip.extend_cell_length(width, self.rich_style).apply_offsets(0, y)
+        return strip.extend_cell_length(width, ground).apply_offsets(0, y)
 
     def _selected(self, strip: Strip, start: int, end: int) -> Strip:
         text = strip.text

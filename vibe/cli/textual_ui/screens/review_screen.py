@@ -320,6 +320,7 @@ Ask: TypeAlias = Callable[[ReviewScreen], Awaitable[bool | None]]
 Drafts: TypeAlias = dict[str, ReviewDraft]
 CHAT: Final = "chat"
 """The reference that stands for the conversation, in place of a plan's id."""
+UNCHANGED: Final = "nothing to give back: all is as it was before"
 
 
 async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -> None:
@@ -373,7 +374,7 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
     rejected = {path for _, path, _ in draft.rejected.keys() & by_key.keys()}
     if rejected:
         report = await talk.conversation.rewind(0, chat=False, only=rejected)
-        for line in restored_lines(report.files) or ["nothing to give back: all is as it was before"]:
+        for line in restored_lines(report.files) or [UNCHANGED]:
             talk.say(line)
     drafts.pop(session_id, None)
     if comments:
@@ -398,13 +399,16 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
     if not await ask(ReviewScreen(found, draft)):
         return
     by_key = {key_of(change): change for change in found.changes}
-    rejected = [Rejection(by_key[key], force) for key, force in draft.rejected.items() if key in by_key]
+    rejected: list[Rejection] = []
+    for change in filter(None, map(by_key.get, draft.rejected)):
+        if await to_thread.run_sync(found.standing, change) is not Standing.REJECTED:  # as at another screen meanwhile
+            rejected.append(Rejection(change, draft.rejected[key_of(change)]))
     comments: list[tuple[str, ReviewComment]] = []
     for key, lines, text in _comments(draft):
         if change := by_key.get(key):
             comments.append((change.step_id, await to_thread.run_sync(found.comment, change, lines, text)))
     done = await carry_out(host.as_writer(), found, rejected, comments, tell=talk.say)
     drafts.pop(found.plan_id, None)
-    talk.say(done.message)
+    talk.say(done.message or UNCHANGED)
     if comments and talk.plans.session is None:
         go_on(talk, found.plan_id)
