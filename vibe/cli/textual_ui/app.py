@@ -37,6 +37,7 @@ from vibe.cli.textual_ui import palettes
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.painted_sheet import COPIED_SECONDS
 from vibe.cli.textual_ui.overview.summaries import ViewSnapshot, away_summary, snapshot
 from vibe.cli.textual_ui.overview.ticker import StatusLine
 from vibe.cli.textual_ui.readable import ASCII, STILL, SignFilter, StyleFilter, groundless, readable, uncoloured
@@ -44,6 +45,7 @@ from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
+from vibe.front.event_text import counted
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
 from vibe.view.agent_view import Key
@@ -381,6 +383,7 @@ class VibeApp(App[None]):
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)
+            self.notify(f"copied {counted(len(selected), 'character')}", timeout=COPIED_SECONDS)
             self.screen.clear_selection()
         elif self.controller.interrupt():
             self.chat_screen.action_recall("all")

@@ -95,6 +95,22 @@ async def test_a_prompt_and_enter_that_come_at_once_while_the_chat_has_the_keys_
         assert (chat.done, app.chat_screen.prompt.text) == ([("send", wanted)], "")
 
 
+async def test_what_ctrl_c_copies_is_said_to_be_copied_and_nothing_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def tell(message: str, **_options: object) -> None:
+        told.append(message)
+
+    async with opened(tmp_path) as (app, pilot, chat):
+        monkeypatch.setattr(app, "notify", tell)
+        assert app.chat_screen.log_view.find("make")
+        await pilot.press("ctrl+c")
+
+        assert (app.clipboard, told, chat.done) == ("make", ["copied 4 characters"], [])
+
+
 def at_once(app: VibeApp, *keys: str) -> None:
     for key in keys:
         app.post_message(Key("space" if key == " " else key, key if len(key) == 1 else None))
