@@ -202,7 +202,6 @@ async def hold_attached(host: Host, source: str, token: str, stage: ChatScreen) 
     Raises:
         IpcError: there is no such run.
     """
-    registry = Registry(host.home, host.runtime_dir)
-    entry = await to_thread.run_sync(registry.running_as, source)
+    entry = await to_thread.run_sync(Registry(host.home, host.runtime_dir).running_as, source)
     subscription = subscribe(entry.source, home=host.home, after=0, runtime_dir=host.runtime_dir, token=token)
     await RemoteChat(entry, subscription, stage).hold()

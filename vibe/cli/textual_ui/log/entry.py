@@ -55,8 +55,7 @@ def middle_cut(lines: list[str], most: int) -> tuple[list[str], int, list[str]]:
     if len(lines) <= most:
         return lines, 0, []
     head = most // 2
-    tail = most - head
-    return lines[:head], len(lines) - most, lines[len(lines) - tail :]
+    return lines[:head], len(lines) - most, lines[head - most :]
 
 
 def _last_states(text: str) -> str:

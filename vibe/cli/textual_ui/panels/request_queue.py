@@ -117,8 +117,7 @@ class RequestQueue:
 
     async def decider(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """Ask for a decision, and return the picked options; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
-        request_id = f"{decision.plan_id}:{decision.decision_id}"
-        reply = await self._ask(Decide, request_id, decision)
+        reply = await self._ask(Decide, f"{decision.plan_id}:{decision.decision_id}", decision)
         return reply.selections
 
     async def _ask(self, kind_of_reply: type[R], request_id: str, event: RequestPayload) -> R:

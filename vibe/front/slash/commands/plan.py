@@ -121,8 +121,7 @@ async def pause(talk: Talk, _rest: str) -> None:
 async def resume(talk: Talk, reference: str) -> None:
     """Resume a plan that was paused or interrupted."""
     talk.plans.check_free()
-    folder = await plan_meant(talk, reference)
-    go_on(talk, folder.plan_id)
+    go_on(talk, (await plan_meant(talk, reference)).plan_id)
 
 
 async def cancel(talk: Talk, step_id: str) -> None:
