@@ -37,7 +37,6 @@ from vibe.cli.textual_ui import palettes
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.log.painted_sheet import COPIED_SECONDS
 from vibe.cli.textual_ui.overview.summaries import ViewSnapshot, away_summary, snapshot
 from vibe.cli.textual_ui.overview.ticker import StatusLine
 from vibe.cli.textual_ui.readable import ASCII, STILL, SignFilter, StyleFilter, groundless, readable, uncoloured
@@ -383,7 +382,7 @@ class VibeApp(App[None]):
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)
-            self.notify(f"copied {counted(len(selected), 'character')}", timeout=COPIED_SECONDS)
+            self.notify(f"copied {counted(len(selected), 'character')}", timeout=LEAVE_SECONDS)
             self.screen.clear_selection()
         elif self.controller.interrupt():
             self.chat_screen.action_recall("all")

@@ -305,7 +305,8 @@ class ChatScreen(LowestScreen):
         about = None if chat is None else chat.about
         goes_on = "" if about is None or not about.session_id else about.goes_on
         can_outlive = self._env.owns_process and self._env.given is None
-        is_asked = plan is not None and bool(goes_on) and is_live(plan)
+        is_left = self.store.screen.phase is ScreenPhase.LEAVING
+        is_asked = plan is not None and bool(goes_on) and is_live(plan) and not is_left
         if plan is None or not is_asked or not self.bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
             self._controller.leave()
 

@@ -119,8 +119,12 @@ class BottomPanel(Vertical):
             self._discard(panel)
 
     def ask_leaving(self, plan: PlanView, goes_on: str, *, can_outlive: bool = False) -> bool:
-        """Ask what is to become of a running plan (see ``LeavePanel``); return False if that is being asked already."""
+        """Ask what is to become of a running plan (see ``LeavePanel``).
+
+        If that is being asked already, stop asking and return False: who leaves again doesn't want to choose.
+        """
         if self._leaving is not None:
+            self._stop_asking(self._leaving)
             return False
         self._leaving = self._looked_at = self._mount_panel(LeavePanel(plan, goes_on, can_outlive=can_outlive))
         self.guard.finished()
@@ -187,12 +191,16 @@ class BottomPanel(Vertical):
     def _acted(self, event: PlanPanel.Acted) -> None:
         panel = event.panel
         if panel is self._leaving:
-            self._leaving = None
-            self._settle()
-            self._discard(panel)
+            self._stop_asking(panel)
         elif event.line:
             self._deferred.add(panel)
             self._settle()
+
+    def _stop_asking(self, panel: PanelFrame) -> None:
+        """Remove the panel that asks before the person leaves."""
+        self._leaving = None
+        self._settle()
+        self._discard(panel)
 
     def _changed(self) -> None:
         if self.is_attached:

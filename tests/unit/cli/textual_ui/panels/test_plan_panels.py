@@ -160,6 +160,17 @@ def test_only_steps_that_come_after_it_are_held_up() -> None:
     assert blocked_by(plan, "docs") == []
 
 
+async def test_who_leaves_again_is_asked_no_longer() -> None:
+    async with stage() as on:
+        assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
+        await on.settle()
+        assert not on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
+        await on.settle()
+
+        assert on.app.bottom.shown is on.app.prompt
+        assert "Leave?" not in on.screen
+
+
 @pytest.mark.parametrize(
     ("key", "heard"),
     [("p", ("", "leaves")), ("b", ("", "leaves, it goes on")), ("c", ("/cancel", "leaves")), ("escape", ("", ""))],
@@ -173,7 +184,6 @@ async def test_who_leaves_says_what_becomes_of_the_plan(key: str, heard: tuple[s
         assert any(line.endswith("about 5 s; vibe -c goes on") for line in on.lines)
         assert any(line.endswith("vibe --attach p looks on; open requests wait") for line in on.lines)
         assert "0/4 · 0 agents at work" in on.screen
-        assert not on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
         await on.press("x", key)
         assert on.app.heard == [heard]
         assert on.app.bottom.shown is on.app.prompt
