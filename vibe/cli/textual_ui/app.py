@@ -44,7 +44,6 @@ from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
-from vibe.front.event_text import counted
 from vibe.system.awake_loop import run_awake
 from vibe.system.programs import open_browser
 from vibe.view.agent_view import Key
@@ -382,7 +381,7 @@ class VibeApp(App[None]):
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)
-            self.notify(f"copied {counted(len(selected), 'character')}", timeout=LEAVE_SECONDS)
+            self.notify("copied the selection", timeout=LEAVE_SECONDS)
             self.screen.clear_selection()
         elif self.controller.interrupt():
             self.chat_screen.action_recall("all")

@@ -108,7 +108,7 @@ async def test_what_ctrl_c_copies_is_said_to_be_copied_and_nothing_stops(
         assert app.chat_screen.log_view.find("make")
         await pilot.press("ctrl+c")
 
-        assert (app.clipboard, told, chat.done) == ("make", ["copied 4 characters"], [])
+        assert (app.clipboard, told, chat.done) == ("make", ["copied the selection"], [])
 
 
 def at_once(app: VibeApp, *keys: str) -> None:
