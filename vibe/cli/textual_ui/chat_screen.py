@@ -302,11 +302,10 @@ class ChatScreen(LowestScreen):
     def leave(self) -> None:
         """Leave, after asking once what is to become of a running plan."""
         chat, plan = self._controller.chat, self.store.view.plan
-        about = None if chat is None else chat.about
+        about = None if chat is None or self.store.screen.phase is ScreenPhase.LEAVING else chat.about
         goes_on = "" if about is None or not about.session_id else about.goes_on
         can_outlive = self._env.owns_process and self._env.given is None
-        is_left = self.store.screen.phase is ScreenPhase.LEAVING
-        is_asked = plan is not None and bool(goes_on) and is_live(plan) and not is_left
+        is_asked = plan is not None and bool(goes_on) and is_live(plan)
         if plan is None or not is_asked or not self.bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
             self._controller.leave()
 
