@@ -119,8 +119,6 @@ def is_deep(value: object, most: int) -> bool:
     inner: list[object] = [value]
     for _ in range(most):
         inner = [one for outer in inner for one in _parts(outer)]
-        if not inner:
-            return False
     return any(isinstance(one, dict | list) for one in inner)
 
 

@@ -205,12 +205,9 @@ def says_more(request: ApprovalRequestEvent) -> bool:
 
 def diff_of(request: ApprovalRequestEvent) -> str:
     """Return what a call would change in files; for a new file, all of its text."""
-    display, text = request.preview, request.arguments.get("content")
-    if request.diff or not isinstance(display, DiffDisplay) or not isinstance(text, str):
-        return request.diff
-    from vibe.core.tools.edits import file_diff  # noqa: PLC0415  loaded after the first frame
+    from vibe.core.tools.edits import asked_diff  # noqa: PLC0415  loaded after the first frame
 
-    return file_diff(display.files[0].path, None, text, whole=True).text
+    return asked_diff(request, whole=True)
 
 
 def without_gaps(text: str) -> list[str]:

@@ -61,8 +61,8 @@ async def serve(application: Any, listener: socket.socket, **settings: Any) -> N
             yield
 
     known: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": LAST_SECONDS}
-    known |= {"http": Connection, "backlog": WAITING_CONNECTIONS}  # as many are accepted at once
-    serving = OwnSignals(uvicorn.Config(application, **known, **settings))
+    # The backlog is also how many are accepted at once.
+    serving = OwnSignals(uvicorn.Config(application, http=Connection, backlog=WAITING_CONNECTIONS, **known, **settings))
     async with create_task_group() as group:
         group.start_soon(serving.serve, [listener])
         try:

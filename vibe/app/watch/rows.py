@@ -17,7 +17,7 @@ TITLE_CHARACTERS = 2_000
 LINE_CHARACTERS = 160
 """The most characters of a line that says what goes on, or why something ended."""
 ASKED: Final[dict[type, tuple[str, ...]]] = {
-    ApprovalRequestEvent: ("tool", "diff", "reason", "rule", "covers", "edits", "cwd", "confined"),
+    ApprovalRequestEvent: ("tool", "reason", "rule", "covers", "edits", "cwd", "confined"),
     QuestionEvent: ("questions",),
     PlanDecisionEvent: ("question", "options", "labels", "descriptions", "multi_select", "default", "timeout_seconds"),
 }
@@ -58,9 +58,12 @@ def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, An
         "agent": request.agent_id,
         "asked_at": moment(event.ts),
         "summary": request.asked,
-        "command": command_in(event.arguments) if isinstance(event, ApprovalRequestEvent) else "",
         **fields(event, *ASKED[type(event)]),
     }
+    if isinstance(event, ApprovalRequestEvent):
+        from vibe.core.tools.edits import asked_diff  # noqa: PLC0415  not every list has a request
+
+        row |= {"command": command_in(event.arguments), "diff": asked_diff(event)}
     return trim(row, "kind")
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar
 from msgspec import Struct
 from pydantic import BaseModel, InstanceOf
 
-from ipc.events import DiffDisplay, WrittenFile
+from ipc.events import ApprovalRequestEvent, DiffDisplay, WrittenFile
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError
 from vibe.core.tools.files.text_files import DecodedText
 from vibe.core.tools.ports import CallOutlook
@@ -69,6 +69,17 @@ def file_diff(name: str, before: str | None, after: str | None, *, whole: bool =
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
     signs = [line[:1] for line in shown[2:]]  # The first two lines are the file names.
     return FileDiff("\n".join(shown) if whole else _cut(shown), signs.count("+"), signs.count("-"))
+
+
+def asked_diff(request: ApprovalRequestEvent, *, whole: bool = False) -> str:
+    """Return what a call that needs approval would change in files; for a new file its text, as ``file_diff`` cuts it.
+
+    The event has no diff of a new file, since its arguments say it all.
+    """
+    display, text = request.preview, request.arguments.get("content")
+    if request.diff or not isinstance(display, DiffDisplay) or not isinstance(text, str):
+        return request.diff
+    return file_diff(display.files[0].path, None, text, whole=whole).text
 
 
 def _lines(text: str) -> list[str]:

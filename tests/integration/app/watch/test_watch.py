@@ -90,6 +90,18 @@ async def test_a_live_run_is_found_followed_and_shown(vibe_home: Path) -> None:
             json.dumps([row, asked])
 
 
+async def test_whoever_is_asked_about_a_new_file_sees_what_is_in_it(vibe_home: Path) -> None:
+    written = e.DiffDisplay(files=(e.WrittenFile(path="a.py", added=1, created=True),))
+    arguments = {"path": "a.py", "content": "print(1)\n"}
+    async with running(vibe_home) as run:
+        run.begins()
+        async with followed(vibe_home) as follower:
+            run.says(structs.replace(ASKED, tool="write_file", arguments=arguments, preview=written))
+            await seen(follower, ("requests", "request-1"))
+            asked = request_row(follower.run, follower.view, follower.view.requests["request-1"])
+            assert asked["diff"].splitlines()[2:] == ["@@ -0,0 +1 @@", "+print(1)"]
+
+
 async def test_nothing_is_found_where_nothing_ran(vibe_home: Path) -> None:
     assert await known(vibe_home) == ()
 
