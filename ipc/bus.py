@@ -171,7 +171,7 @@ class EventBus:
         self._closed = True
         self.journal.sync()
         self._warn_once()
-        self._registry.remove(self.entry)
+        self._registry.remove(self.entry, self.journal.head)
         self._ending = True
         os.write(self._wake_in, b"x")
         self._service.join()

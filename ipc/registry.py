@@ -42,7 +42,9 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One publisher. Times are unix seconds; ``ended`` is set if it closed its bus in good order.
+    """One publisher. Times are unix seconds.
+
+    If it closed its bus in good order, ``ended`` is set, and ``last`` is the number of its last event.
 
     ``token`` must be in every request to ``control``, and on TCP in every request for events. It is only in the file in
     the vibe home, which the user can read but a model's commands can't.
@@ -57,6 +59,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     started: float
     info: RunInfo
     ended: float | None = None
+    last: int = 0
     wire: int = WIRE_VERSION
     token: str = ""
 
@@ -115,12 +118,12 @@ class Registry(Struct, eq=False):
                 f"{remedy(error)}, or set VIBE_HOME to another folder",
             ) from error
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a publisher that ended in good order, and record the time of its end beside its journal."""
+    def remove(self, entry: Entry, last: int = 0) -> None:
+        """Remove a publisher that ended in good order. Beside its journal, record when, and its ``last`` event."""
         with suppress(OSError):
             _write(
                 Path(entry.journal).with_name(PUBLISHER_NAME),
-                json.encode(structs.replace(entry.public, ended=time.time())),
+                json.encode(structs.replace(entry.public, ended=time.time(), last=last)),
             )
         with suppress(OSError):
             self._file(entry.source).unlink(missing_ok=True)
@@ -199,8 +202,7 @@ class Registry(Struct, eq=False):
             UnknownSourceError: It names no run, several runs, or a run that has ended.
         """
         running = self.running()
-        found = _matching(running, name)
-        if found is not None:
+        if (found := _matching(running, name)) is not None:
             return found
         problem = "has ended" if _matching_all(self.ended(), name) else "is not a run on this machine"
         raise UnknownSourceError(name, problem, [entry.source for entry in running])
@@ -224,8 +226,7 @@ class Registry(Struct, eq=False):
     def _by_name(self, name: str) -> Origin:
         running = self.running()
         for entries, alive in ((running, True), (self.ended(), False)):
-            found = _matching(entries, name)
-            if found is not None:
+            if (found := _matching(entries, name)) is not None:
                 return _origin(found, alive=alive)
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
@@ -250,10 +251,10 @@ def checked_source(source: str) -> str:
     return source
 
 
-def ended_in_good_order(journal: Path) -> bool:
-    """Return whether the publisher that wrote ``journal`` closed its bus, rather than died."""
-    entry = read_json_file(journal.with_name(PUBLISHER_NAME), Entry)
-    return entry is not None and entry.ended is not None
+def last_in_good_order(journal: Path | None) -> int | None:
+    """Return the number of the last event in ``journal``; None if its publisher died, rather than closed its bus."""
+    entry = None if journal is None else read_json_file(journal.with_name(PUBLISHER_NAME), Entry)
+    return None if entry is None or entry.ended is None else entry.last
 
 
 def _matching(entries: list[Entry], name: str) -> Entry | None:

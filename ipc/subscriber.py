@@ -31,7 +31,7 @@ from ipc.codec import (
 )
 from ipc.errors import CodecError, EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.journal import JournalReader, is_being_written
-from ipc.registry import Origin, Registry, ended_in_good_order
+from ipc.registry import Origin, Registry, last_in_good_order
 
 After: TypeAlias = int | Literal["now"]
 """The number of the event to start after (0 to start from the first), or ``"now"`` for whatever comes next."""
@@ -122,7 +122,10 @@ class Subscription:
 
     @property
     def head(self) -> int:
-        """The number of the newest event known of, or 0. For a journal alone, that is the newest one read so far."""
+        """The number of the newest event known of, or 0. For a journal alone, that is the newest one read so far.
+
+        If its publisher has ended in good order, it is the last one, whether the journal still holds it or not.
+        """
         return self._head
 
     @property
@@ -287,8 +290,9 @@ class Subscription:
         """Stop listening to the publisher and read the rest from its journal."""
         journal = self._journal
         if self._ending is None:
-            finished = journal is not None and await to_thread.run_sync(ended_in_good_order, journal)
-            self._ending = EndReason.FINISHED if finished else EndReason.DIED
+            last = await to_thread.run_sync(last_in_good_order, journal)
+            self._ending = EndReason.DIED if last is None else EndReason.FINISHED
+            self._head = max(self._head, last or 0)
         if self._next is None:
             self.ended = self._ending
             return

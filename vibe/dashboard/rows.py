@@ -268,7 +268,7 @@ class RunTables:
             self._fill(table, step_id)
         self._put_open_steps(keys)
         self.board_row = run_row(run, view)
-        self.table.put("head", head_row(self.board_row, run, view, plan))
+        self.table.put("head", head_row({**self.board_row, "problem": self.follower.problem}, run, view, plan))
         return True
 
     def _plan_to_show(self, plan: PlanView | None) -> PlanView | None:
@@ -385,8 +385,6 @@ class RunTables:
 
     def _put_open_steps(self, keys: set[Key]) -> None:
         """Update the tables of open steps with the agents that changed."""
-        if not self.steps:
-            return
         for key in sorted(key for key in keys if key[0] == "agents"):
             agent = self.follower.view.agents.get(key[1])
             at = None if agent is None else self._step_of(agent)

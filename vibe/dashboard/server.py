@@ -128,14 +128,12 @@ class Application:
     async def _stream(self, request: Request, send: Send) -> None:
         query = request.query_params
         after = request.headers.get("last-event-id") or query.get("after", "")
-        may_act = request.scope[MAY_ACT]
-        page = await self._desk.page(query.get("run", ""), query.get("step", ""), after, may_act=may_act)
-        await stream(self._desk, page, request.receive, send)
+        run, step, may_act = query.get("run", ""), query.get("step", ""), request.scope[MAY_ACT]
+        await stream(self._desk, await self._desk.page(run, step, after, may_act=may_act), request.receive, send)
 
     async def _runs(self, *, may_act: bool) -> Response:
-        desk = self._desk
-        await desk.listed()
-        rows, requests = desk.table.rows, desk.board.requests()
+        await self._desk.listed()
+        rows, requests = self._desk.table.rows, self._desk.board.requests()
         return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> Response:

@@ -206,6 +206,18 @@ async def test_an_ended_run_is_folded_when_it_is_opened(vibe_home: Path) -> None
         assert (shown["head"]["done"], shown["steps"]["a"]["status"]) == (1, "completed")
 
 
+async def test_a_run_whose_last_events_are_lost_says_so(vibe_home: Path) -> None:
+    async with running(vibe_home) as run:
+        run.begins()
+        run.moves("a", "completed")
+        journal = Path(run.entry.journal)
+    await to_thread.run_sync(lambda: journal.write_bytes(journal.read_bytes()[:-9]))
+    async with served(vibe_home) as client:
+        shown = (await client.get("/api/runs/plan-1")).json()
+        assert "events 2 to 2 are lost" in shown["head"]["problem"]
+        assert shown["steps"]["a"]["status"] == "pending"
+
+
 async def test_an_answer_reaches_the_run_and_its_card_goes_on_every_page(vibe_home: Path) -> None:
     async with one_run(vibe_home) as (run, client), AsyncExitStack() as stack:
         asks(run)

@@ -17,7 +17,7 @@ import ipc
 from ipc._nng import ReqSocket, SubSocket
 from ipc.bus import EventBus, event_bus
 from ipc.codec import EventRecord, Heartbeat, ReplayRequest, decode_answer, decode_frame, encode_event, encode_request
-from ipc.errors import IpcError, UnknownSourceError
+from ipc.errors import EventsLostError, IpcError, UnknownSourceError
 from ipc.events import PlanPausedEvent, UserMessageEvent, WarningEvent
 from ipc.registry import RunInfo
 from ipc.sink import StampingSink
@@ -199,6 +199,28 @@ async def test_the_journal_of_an_ended_run_is_read(vibe_home: Path) -> None:
             assert (records.ended, records.source) == (EndReason.FINISHED, "run-1")
     async with ipc.subscribe("run-1", home=vibe_home, after="now") as records:
         assert await rest(records) == []
+
+
+def spoil(journal: Path, damage: str) -> int:
+    """Damage a journal after some lines, and return their number."""
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kept = [] if damage == "empty" else lines[:6]
+    left = {"zeros": [b"\0" * 40 + b"\n", *lines[7:]], "torn": [lines[6][:-30]]}.get(damage, [])
+    journal.write_bytes(b"".join([*kept, *left]))
+    return len(kept)
+
+
+@pytest.mark.parametrize("damage", ["zeros", "torn", "cut", "empty"])
+async def test_what_the_journal_of_a_finished_run_no_longer_holds_is_told(vibe_home: Path, damage: str) -> None:
+    async with running(vibe_home) as run:
+        run.publish(10)
+        journal = Path(run.bus.entry.journal)
+    kept = spoil(journal, damage)
+
+    async with ipc.subscribe("run-1", home=vibe_home) as records:
+        assert seqs(await take(records, kept)) == list(range(1, kept + 1))
+        with pytest.raises(EventsLostError, match=f"events {kept + 1} to 10 are lost"):
+            await rest(records)
 
 
 async def test_a_new_source_at_the_same_address_ends_the_old_one(vibe_home: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import PlanStatus
 from vibe.app.watch.runs import KnownRun
+from vibe.core.tools.edits import asked_diff
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
@@ -61,8 +62,6 @@ def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, An
         **fields(event, *ASKED[type(event)]),
     }
     if isinstance(event, ApprovalRequestEvent):
-        from vibe.core.tools.edits import asked_diff  # noqa: PLC0415  not every list has a request
-
         row |= {"command": command_in(event.arguments), "diff": asked_diff(event)}
     return trim(row, "kind")
 

@@ -1,6 +1,6 @@
 // Replays a run, by the slider or one change after the other.
 import { $, draw, h, s, seconds, tone } from "./words.js";
-import { changed, clock, changes, head, rowsOf, stepIds, ui } from "./rows.js";
+import { changed, clock, changes, head, isPast, rowsOf, stepIds, ui } from "./rows.js";
 import { scale } from "./timeline.js";
 
 const SHORTEST = 6, LONGEST = 20, PLACES = 1000, MOST_STEPS = 300, TICKED = ["completed", "failed", "needs_decision"];
@@ -12,10 +12,10 @@ export function showReplay(withTicks) {
   const map = scale(), slider = $("input", box) ?? build(box), passed = seconds((ui.at ?? map.to) - map.from),
     text = `${passed} of ${seconds(map.to - map.from)}`;
   if (withTicks && stepIds().length <= MOST_STEPS) showTicks($("svg", box), map);
-  slider.value = ui.at == null ? PLACES : map.place(ui.at) * PLACES;
-  slider.setAttribute("aria-valuetext", ui.at == null ? "now" : text);
+  slider.value = isPast() ? map.place(ui.at) * PLACES : PLACES;
+  slider.setAttribute("aria-valuetext", isPast() ? text : "now");
   $(".when", box).textContent = text;
-  Object.assign($(".live", box), { disabled: ui.at == null, textContent: row.live ? "Live" : "End" });
+  Object.assign($(".live", box), { disabled: !isPast(), textContent: row.live ? "Live" : "End" });
   $(".play", box).textContent = playing ? "Pause" : "Play";
 }
 
@@ -36,8 +36,8 @@ function showTicks(svg, map) {
 }
 
 /** Show the run as it was at a time, or as it is if null. */
-export function seek(time) {
-  ui.at = time == null ? null : Math.max(scale().from, time);
+function seek(time) {
+  ui.at = time && Math.max(scale().from, time);
   changed("all");
 }
 export const stop = () => (clearInterval(playing), (playing = 0));
@@ -46,7 +46,7 @@ export const toLive = () => (stop(), seek(null));
 export function play() {
   if (!head()?.started_at) return;
   if (playing) return stop(), changed("head");
-  const map = scale(), from = ui.at == null ? 0 : map.place(ui.at), began = performance.now(), whole = Math.min(LONGEST,
+  const map = scale(), from = isPast() ? map.place(ui.at) : 0, began = performance.now(), whole = Math.min(LONGEST,
     Math.max(SHORTEST, map.to - map.from));
   playing = setInterval(() => {
     const place = from + (performance.now() - began) / 1000 / whole;
