@@ -132,8 +132,9 @@ class Application:
         await stream(self._desk, await self._desk.page(run, step, after, may_act=may_act), request.receive, send)
 
     async def _runs(self, *, may_act: bool) -> Response:
-        await self._desk.listed()
-        rows, requests = self._desk.table.rows, self._desk.board.requests()
+        desk = self._desk
+        await desk.listed()
+        rows, requests = desk.table.rows, desk.board.requests()
         return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> Response:
