@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from pwd import getpwuid
 
 STATE = (".env", "git", "locks", "logs", "plans", "run")
 """Parts of a vibe home that only vibe maintains. Working in the home itself means working on the rest."""
@@ -63,9 +64,14 @@ def is_placeholder(found: os.stat_result, name: str) -> bool:
 
 
 def user_home_of(environ: Mapping[str, str]) -> Path:
-    """Return the user's home directory by ``environ``, or else by the system, or else ``NO_HOME``."""
+    """Return the user's home directory by ``environ``, or else by the system, or else ``NO_HOME``.
+
+    A ``HOME`` that is blank or no absolute path names none: the places to hide are those of the user's account.
+    """
     chosen = environ.get("HOME")
     try:
-        return Path(chosen) if chosen else Path.home()
-    except RuntimeError:  # The user is unknown, as in a container that runs as any user.
+        if chosen is None:
+            return Path.home()
+        return Path(chosen if chosen.startswith("/") else getpwuid(os.getuid()).pw_dir)
+    except (KeyError, RuntimeError):  # The user is unknown, as in a container that runs as any user.
         return NO_HOME

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from pwd import getpwuid
 
-from vibe.system.own_places import OwnPlaces
+import pytest
+
+from vibe.system.own_places import OwnPlaces, user_home_of
 
 
 def below(root: Path, places: OwnPlaces) -> set[str]:
@@ -53,3 +57,12 @@ def test_what_another_home_left_behind_is_like_any_file(tmp_path: Path) -> None:
     assert below(tmp_path, OwnPlaces(home=tmp_path / ".vibe")) == {
         f".vibe{rest}" for rest in ("", "/.env", "/git", "/locks", "/logs", "/plans", "/run")
     }
+
+
+@pytest.mark.parametrize("home", ["", "relative", "~"])
+def test_a_home_that_names_no_place_is_that_of_the_account(home: str) -> None:
+    assert user_home_of({"HOME": home}) == Path(getpwuid(os.getuid()).pw_dir)
+
+
+def test_a_home_that_names_a_place_counts(tmp_path: Path) -> None:
+    assert user_home_of({"HOME": str(tmp_path)}) == tmp_path

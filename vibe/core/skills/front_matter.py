@@ -42,15 +42,14 @@ def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
     import yaml
 
     problem = ""
-    for attempt, text in enumerate((header, _quoted(header))):
+    for text in (header, _quoted(header)):
         try:
             return _load(text, warnings)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             where = getattr(error, "problem_mark", None)
             reason = getattr(error, "problem", None) or str(error) or type(error).__name__
             problem = problem or (f"line {where.line + 2}: {reason}" if where else str(reason))
-        if attempt == 0:
-            warnings.clear()
+        warnings.clear()
     if fields := _by_key(header, warnings):
         return fields
     raise FrontMatterError(f"its frontmatter is not valid YAML ({problem}), quote values that hold a colon")

@@ -299,10 +299,9 @@ def _check_lengths(info: SkillInfo, warnings: list[str]) -> None:
 
 
 def _metadata(value: Any, warnings: list[str]) -> dict[str, str]:
-    if value is None:
-        return {}
     if not isinstance(value, dict):
-        warnings.append("metadata is not a table of strings and is ignored")
+        if value is not None:
+            warnings.append("metadata is not a table of strings and is ignored")
         return {}
     found = {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
     dropped = [key for key, item in found.items() if isinstance(item, dict | list)]
@@ -410,8 +409,7 @@ def _instructions(parsed: ParsedSkill) -> str:
         lines.append(f"It says it needs: {info.compatibility}")
     if info.allowed_tools is not None:
         lines.append(f"From now on you may use only: {', '.join(info.allowed_tools) or 'no tools'}.")
-    companions = _companions(info.path)
-    if companions:
+    if companions := _companions(info.path):
         lines.append(f"Files beside it: {', '.join(companions)}")
     return "\n".join(lines) + f"\n\n{parsed.body or '(the skill has no instructions)'}"
 
@@ -435,8 +433,7 @@ def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
     inner = found["inner"]
     if inner is None or inner.strip() in {"", "*"}:
         return True
-    command = arguments.get("command")
-    if isinstance(command, str):
+    if isinstance(command := arguments.get("command"), str):
         return _covers_command(inner.strip(), command)
     texts = [value for value in arguments.values() if isinstance(value, str)]
     return bool(texts) and fnmatchcase(posixpath.normpath(texts[0]), inner.strip().removeprefix("./"))

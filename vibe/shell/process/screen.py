@@ -64,7 +64,8 @@ class _Grid:
 
     def lines(self) -> list[str]:
         """Return all lines."""
-        return [row.rstrip(" ") if number in self._rewritten else row for number, row in enumerate(self._rows)]
+        rows, new = self._rows, self._rewritten
+        return [row.rstrip(" ") if number in new else row for number, row in enumerate(rows)] if new else rows
 
     def settled(self) -> str:
         """Remove and return all but the last lines, and the beginning of the last one if that is long."""
@@ -73,7 +74,7 @@ class _Grid:
         while count > max(len(self._rows) - ROWS, 0) and room >= len(self._rows[count - 1]):
             count -= 1
             room -= len(self._rows[count]) + 1
-        taken = "".join(f"{row}\n" for row in self._rows[:count])
+        taken = "\n".join([*self._rows[:count], ""])
         self._rows, self._row = self._rows[count:], self._row - count
         if not self._rows:  # the last line alone is too long
             self._rows, taken = [taken[-MAX_CHARACTERS // 4 : -1]], taken[: -MAX_CHARACTERS // 4]
