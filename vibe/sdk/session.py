@@ -53,7 +53,7 @@ class Session:
 
     Raises:
         UsageError: If a folder is missing. All other problems are raised when the session is opened, before anything is
-        written.
+            written.
     """
 
     _takes: Any = SessionOptions, "Session()"

@@ -68,7 +68,7 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
     Raises:
         UsageError: If there is no such plan, step, decision, option or request, the plan would have to run and does
             not,
-        or the command makes no sense in its present state.
+            or the command makes no sense in its present state.
         EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, or the folder can't be written.
     """
     done = await _carry_out(host, reference, command, partial(_carry_out_in_folder, host, command))
@@ -115,7 +115,7 @@ async def revise(
     Raises:
         UsageError: If there is no such plan, it has ended, the operations don't fit, or their steps could not start.
         EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, the folder can't be written, or a key is
-        missing.
+            missing.
     """
     plain = plain_operations(operations)
     data = {"operations": list(plain)}

@@ -112,7 +112,7 @@ class PlanDraft(Struct, kw_only=True):
         Raises:
             UsageError: If there is nothing to change yet, the sentence is blank, the plan is too long for the model, or
                 the
-            model is not available.
+                model is not available.
         """
         return await self._take_draft(await self._new_planner().redraft(self.loaded.plan, sentence))
 

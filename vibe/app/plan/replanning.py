@@ -95,7 +95,7 @@ def checked_revision(
     Raises:
         UsageError: If a model or agent is unknown, a price limit can't be kept, models may not plan, the needs of a
             step
-        are not met, or there is no repository for worktrees.
+            are not met, or there is no repository for worktrees.
         EnvironmentFailure: If a provider's key is missing.
     """
     plan = loaded.plan

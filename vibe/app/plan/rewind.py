@@ -153,7 +153,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
     Raises:
         UsageError: If there is no such plan or step, the plan was cancelled, or the files were not recorded; nothing
             was
-        changed.
+            changed.
         EnvironmentFailure: If another process runs the plan, the folder can't be written, or git refuses.
     """
     with PlanStore.open(host.home, reference) as store:

@@ -41,7 +41,7 @@ def check_worktrees(
 
     Raises:
         UsageError: If there is no repository, something is under way in it, it has uncommitted changes, or it chose
-        programs for git and is not trusted.
+            programs for git and is not trusted.
     """
     if not wants_worktrees(plan):
         return
