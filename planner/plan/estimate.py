@@ -15,6 +15,7 @@ from planner.plan.model import Plan, PlanBudget, Step
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap, parse_glob
 from vibe.core.modes import ExecutionMode
+from vibe.system.plain_text import counted
 
 RateOf: TypeAlias = Callable[[Step], float | None]
 """Returns the USD that the most expensive kind of token of a step's model costs, or None if unknown."""
@@ -116,14 +117,14 @@ def width_of(plan: Plan, dag: Dag) -> int:
 def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
     """Return what a person should know before the plan runs, as sentences; ``bounds=False`` omits the limits."""
     path, total = len(found.critical_path), found.steps
-    levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
+    levels = f"{counted(total, 'step')} in {counted(path, 'level')} of at most {found.width}"
     sentences = [f"{levels}: {_speed_up(found)}"]
     if found.model_steps and bounds:
         price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"
         sentences.append(
-            f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in "
-            f"{'up to ' if found.model_steps > total else ''}{found.model_steps} model-driven steps "
-            f"({found.critical_turns:,} calls in the longest chain); {price}"
+            f"at most {found.max_tokens:,} tokens and {counted(found.max_turns, 'model call')} in "
+            f"{'up to ' if found.model_steps > total else ''}{counted(found.model_steps, 'model-driven step')} "
+            f"({counted(found.critical_turns, 'call')} in the longest chain); {price}"
         )
     if found.is_chain and found.model_steps:
         sentences.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")

@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 
 from planner.plan.status import paused_text
 from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
-from vibe.system.plain_text import date_text, plain, plain_line
+from vibe.system.plain_text import counted, date_text, plain, plain_line
 
 OUTPUT_CHARACTERS = 20_000
 """The most characters of a step's output or summary in a report; the plan's folder has all of it."""
@@ -124,7 +124,7 @@ def call_text(denied: DeniedReport) -> str:
 def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
     """Yield the steps that revisions removed from the plan, with their last status."""
     for each in report.removed_steps:
-        begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
+        begun = f" after {counted(each.attempts, 'attempt')}" if each.attempts else ""
         by = f", removed by {each.removed_by}" if each.removed_by else ""
         yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {time_text(each.removed_at)}"
 

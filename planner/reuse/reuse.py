@@ -31,7 +31,7 @@ from subagents.step_model import LIMITS
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import some_of
+from vibe.system.plain_text import counted, some_of
 
 _EDGES = "depends_on"
 
@@ -310,7 +310,7 @@ def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) 
     if earlier is not None and not selection.taken:
         sentences.append(_nothing_taken(selection, earlier, head))
     elif earlier is not None:
-        sentences.append(f"{len(selection.taken)} of {total} steps reused from plan {earlier.plan_id}")
+        sentences.append(f"{len(selection.taken)} of {counted(total, 'step')} reused from plan {earlier.plan_id}")
         if not selection.runs:
             sentences.append("nothing left to run")
     if selection.runs and (selection.taken or selection.left_out):

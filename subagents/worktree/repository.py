@@ -19,6 +19,7 @@ from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
 from vibe.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
 from vibe.system.git.shelter import take_shelter
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.plain_text import counted
 from vibe.system.programs import find_program, shunned
 
 
@@ -414,7 +415,8 @@ def _check_objects(repository: Repository) -> None:
         return
     objects = git.ask("rev-list", "--objects", "--no-walk", "--missing=print", "HEAD").text.splitlines()
     if lacking := sum(line.startswith("?") for line in objects):
-        problem = f"it is a partial clone without {lacking} files of its last commit, and its remote has no web address"
+        lacks = f"{counted(lacking, 'file')} of its last commit"
+        problem = f"it is a partial clone without {lacks}, and its remote has no web address"
         raise WorktreeRefusedError(repository.workspace, problem, "fetch them with `git fetch --refetch --no-filter`")
 
 

@@ -129,7 +129,7 @@ def test_a_commit_in_between_keeps_results_from_being_taken_over_and_is_named(
     plan = write_plan(command_step("a", "echo a >> log"))
     vibe("plan", "run", plan)
     [first] = vibe.plan_ids()
-    assert "1 of 1 steps reused" in vibe("plan", "run", "--reuse", first, plan).out
+    assert "1 of 1 step reused" in vibe("plan", "run", "--reuse", first, plan).out
     assert vibe("plan", "diff", first, plan).out == "= a\n1 unchanged, 0 changed, 0 added, 0 removed\n"
 
     (vibe.workdir / "other").touch()
@@ -176,7 +176,7 @@ def test_what_a_plan_itself_committed_does_not_stand_in_the_way(vibe: VibeComman
 
     ended = vibe("plan", "run", "--reuse", vibe.plan_ids()[0], plan)
 
-    assert "1 of 1 steps reused" in ended.out
+    assert "1 of 1 step reused" in ended.out
     assert ran(vibe) == "a"
 
 

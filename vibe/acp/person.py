@@ -16,7 +16,7 @@ from vibe.acp.updates import SessionChannel, changes_of, kind_of, locations_of, 
 from vibe.core.schemas import list_of
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.system.plain_text import plain, plain_line, shortened, some_of
+from vibe.system.plain_text import one_line, plain, plain_line, some_of
 
 SCOPES: Mapping[str, ApprovalScope] = MappingProxyType({scope: scope for scope in get_args(ApprovalScope)})
 NO = "no"
@@ -186,4 +186,4 @@ def _permission_options(request: ApprovalRequestEvent) -> list[schema.Permission
 
 
 def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
-    return schema.PermissionOption(option_id=option_id, name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
+    return schema.PermissionOption(option_id=option_id, name=one_line(name, LABEL_LENGTH), kind=kind)

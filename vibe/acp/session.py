@@ -33,7 +33,6 @@ from vibe.core.config.models import Thinking
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image, Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import one_line
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_summary import summary_text
 from vibe.front.slash.command import SlashCommand
@@ -43,7 +42,7 @@ from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import MissingKeyError, UsageError
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 from vibe.system.racing import bare_task_group
 
 Category = Literal["mode", "model", "thought_level"]

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ipc import events as e
 from planner.plan.status import items_text
-from vibe.system.plain_text import both_ends, plain, plain_line, shortened
+from vibe.system.plain_text import both_ends, one_line, plain, plain_line
 from vibe.view.plan_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
 
@@ -204,7 +204,7 @@ def kind_of(tool: str) -> schema.ToolKind:
 
 def title_of(event: e.ToolCallEvent | e.ApprovalRequestEvent) -> str:
     """Return a call on one line."""
-    return shortened(plain_line(event.summary or event.tool), TITLE_LENGTH)
+    return one_line(event.summary or event.tool, TITLE_LENGTH)
 
 
 def locations_of(arguments: Mapping[str, Any], root: Path) -> list[schema.ToolCallLocation]:

@@ -14,7 +14,7 @@ from vibe.app.engine.host import HOME_VARIABLE, Host, vibe_home
 from vibe.cli.streams import standard_streams
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import typed_path
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.plain_text import one_line
 from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Write warnings on standard error."""
-        self.stderr.writelines(f"warning: {shortened(plain_line(warning), 1_000)}\n" for warning in warnings)
+        self.stderr.writelines(f"warning: {one_line(warning, 1_000)}\n" for warning in warnings)
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Print lines."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vibe.app.plan.dry_run import DryRun, StepNeeds
-from vibe.front.event_text import counted, one_line
-from vibe.system.plain_text import some_of
+from vibe.system.plain_text import counted, one_line, some_of
 
 LONG = 400
 SHOWN_LEVEL = 12

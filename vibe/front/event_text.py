@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from ipc import events as e
 from planner.plan.status import readable_title
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.plain_text import LINE_LENGTH, counted, one_line
 from vibe.view.agent_view import CallView, in_verbs
 from vibe.view.figures import dollars, roughly, short, took
 
-LINE_LENGTH, TITLE_LENGTH = 160, 400
+TITLE_LENGTH = 400
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
@@ -27,22 +27,9 @@ def problem_text(event: e.WarningEvent | e.ErrorEvent) -> str:
     return f"{'warning' if isinstance(event, e.WarningEvent) else 'error'}: {event.message}"
 
 
-def one_line(text: str, limit: int = LINE_LENGTH) -> str:
-    """Return the text on one line, at most ``limit`` characters long and safe to print.
-
-    Escape sequences, control characters, direction characters and line breaks are removed.
-    """
-    return shortened(plain_line(text[: limit * 8]), limit)
-
-
 def step_title(title: str) -> str:
     """Return a step's title as people read it, on one line."""
     return one_line(readable_title(title), TITLE_LENGTH)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with the noun it counts: ``1 call``, ``1,200 calls``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def forecast(expected: e.PlanExpectation) -> str:
@@ -153,7 +140,7 @@ def _worktree(event: e.WorktreeEvent) -> str:
 
 def _started(event: e.PlanStartedEvent) -> str:
     note = f"; {event.note}" if event.note else ""
-    return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once){note}"
+    return f"plan started: {event.goal} ({counted(len(event.steps), 'step')}, {event.max_parallel_steps} at once){note}"
 
 
 def _step(event: e.PlanStepUpdateEvent) -> str:

@@ -16,9 +16,10 @@ from msgspec import Struct
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from vibe.front.cells import Line, Piece, cells_of, fit, spread
 from vibe.front.diff_lines import diff_lines
-from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line, printed
+from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, printed
 from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
 from vibe.front.request_text import choosing_of, choosing_of_question, possible_answers
+from vibe.system.plain_text import one_line
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
 from vibe.view.figures import clock, short, took
 from vibe.view.plan_view import FINAL, PlanView, StepView, step_name

@@ -13,8 +13,8 @@ from planner.plan.step_limits import MOST
 from planner.state.outcome import BUDGET_REASON, causes_of
 from planner.state.state import OWN_LIMITS, StepState
 from vibe.core.messages import Outcome
-from vibe.front.event_text import one_line, step_of
-from vibe.system.plain_text import some_of
+from vibe.front.event_text import step_of
+from vibe.system.plain_text import one_line, some_of
 
 PERMIT = "--approve edits (or --auto-approve)"
 """Flags that allow steps to do what no person was there to approve."""

@@ -8,7 +8,8 @@ from typing import Any, TextIO
 
 from ipc.codec import encode_event
 from ipc.events import ErrorEvent, Event, WarningEvent
-from vibe.front.event_text import describe, one_line, problem_text, step_of
+from vibe.front.event_text import describe, problem_text, step_of
+from vibe.system.plain_text import one_line
 
 TROUBLE = (WarningEvent, ErrorEvent)
 LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})

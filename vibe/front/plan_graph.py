@@ -21,8 +21,9 @@ from planner.plan.status import MARKS
 from planner.state.schedule import outline_of
 from planner.state.state import StepState
 from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
-from vibe.front.event_text import counted, one_line, step_title
+from vibe.front.event_text import step_title
 from vibe.front.request_text import visible
+from vibe.system.plain_text import counted, one_line
 from vibe.view.plan_view import depths
 
 DEEPEST: Final = 12

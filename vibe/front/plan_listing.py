@@ -23,10 +23,10 @@ from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_in
 from vibe.app.plan.reuse import comparable
 from vibe.core.messages import Spending
-from vibe.front.event_text import counted, one_line, step_title
+from vibe.front.event_text import step_title
 from vibe.front.next_command import decision_lines, try_again
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import date_text
+from vibe.system.plain_text import counted, date_text, one_line
 
 
 def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:

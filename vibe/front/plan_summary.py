@@ -10,9 +10,9 @@ from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, item
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.core.messages import Outcome
-from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import CHECK
 from vibe.view.figures import dollars, short, took
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TextIO, get_args
 
 from ipc import events as e
-from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, problem_text, step_of
+from vibe.front.event_text import describe, problem_text, step_of
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
 from vibe.system.failing_lines import failing_line
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import LINE_LENGTH, counted, one_line, plain
 from vibe.view.agent_view import CHECK, HOST_TOOL, in_verbs
 from vibe.view.figures import counter, took
 from vibe.view.view import PASSING, SUMMARISED, View, apply

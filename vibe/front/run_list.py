@@ -17,7 +17,8 @@ from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import paused_text
 from vibe.front import request_text as texts
 from vibe.front.cells import Line, cells_of, chained, fit, spread, text_of
-from vibe.front.event_text import TITLE_LENGTH, counted, one_line
+from vibe.front.event_text import TITLE_LENGTH
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import ago, clock, dollars, short
 

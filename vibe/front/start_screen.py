@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from planner.plan.status import LEFT
 from vibe.front.cells import Line, Piece, cells_of, chained, fit, spread, text_of
-from vibe.front.event_text import counted, one_line
-from vibe.system.plain_text import date_text
+from vibe.system.plain_text import counted, date_text, one_line
 from vibe.view.figures import dollars, roughly
 
 if TYPE_CHECKING:

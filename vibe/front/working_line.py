@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from vibe.front.cells import SPINNER, Line, cells_of, spread
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 from vibe.view.agent_view import VERBS, AgentView, CallView
 from vibe.view.figures import clock, short
 

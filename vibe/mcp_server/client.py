@@ -13,7 +13,7 @@ from ipc.commands import AnswerQuestion, ApprovalScope, Approve, Decide
 from vibe.app.engine.request_board import Request, summary_of
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.mcp_server.tools import Caller, CallRefusedError
-from vibe.system.plain_text import both_ends, plain, plain_line, shortened
+from vibe.system.plain_text import both_ends, one_line, plain
 
 AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
 
@@ -45,7 +45,7 @@ class CallProgress:
         line = _line(event)
         if line:
             self._count += 1
-            self._latest = shortened(plain_line(line), LINE_LENGTH)
+            self._latest = one_line(line, LINE_LENGTH)
             self._news.set()
 
     async def tell(self, caller: Caller) -> None:

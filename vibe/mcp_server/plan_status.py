@@ -20,7 +20,7 @@ from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tools import ToolAnswer
-from vibe.system.plain_text import both_ends, plain, plain_line, printable, shortened
+from vibe.system.plain_text import both_ends, one_line, plain, plain_line, printable, shortened
 
 MOST_STEPS = 200
 """Maximum number of steps listed. Of a longer plan, the most important ones are listed and the others counted."""
@@ -48,7 +48,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
         """Return the status as the answer to a call."""
         state = self.state
         listed = _most_important(state.steps.values())
-        words = f": {shortened(plain_line(self.detail), LINE_LENGTH)}" if self.detail else ""
+        words = f": {one_line(self.detail, LINE_LENGTH)}" if self.detail else ""
         lines = [f"plan {self.plan_id} is {self.status}{words}"]
         if state.steps:
             lines[0] += f"; {_counted(state)}"
@@ -74,7 +74,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
         outline = step.outline
         activity = self.doing.get(outline.id) or step.detail or step.reason or ""
         words = f"{MARKS[step.status.value]} {outline.id}: {outline.title} ({step.status.value}) {activity}"
-        return shortened(plain_line(words), LINE_LENGTH)
+        return one_line(words, LINE_LENGTH)
 
     def _step(self, step: StepState) -> Document:
         return {
@@ -251,7 +251,7 @@ def _request_lines(request: Request) -> list[str]:
     answers = possible_answers(request).items()
     words = " | ".join(name if name == label else f"{name} ({label})" for name, label in answers)
     free = ", or your own words" if isinstance(request, QuestionEvent) else ""
-    offered = shortened(plain_line(words), LINE_LENGTH) + free
+    offered = one_line(words, LINE_LENGTH) + free
     return [
         f"? {KINDS[type(request)][0]}{where}: {shortened(plain(summary_of(request)), REQUEST_LENGTH)}",
         f"  answer with plan_decide, request_id {request.request_id}: {offered}",

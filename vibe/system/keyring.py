@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Protocol, TypeVar, cast
 
 from vibe.system.errors import EnvironmentFailure
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.plain_text import one_line
 
 T = TypeVar("T")
 
@@ -136,4 +136,4 @@ def _backend() -> _Backend:
 
 def _problem(error: Exception) -> str:
     """Return a backend's error in a few words."""
-    return shortened(plain_line(f"{error}" or type(error).__name__), LONGEST_PROBLEM)
+    return one_line(f"{error}" or type(error).__name__, LONGEST_PROBLEM)

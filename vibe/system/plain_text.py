@@ -18,6 +18,7 @@ JOINED = re.compile(
 )
 """Matches an emoji of several characters, as a group."""
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+LINE_LENGTH = 160
 _ESCAPED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -64,6 +65,19 @@ def date_text(at: float, form: str, *, utc: bool = False) -> str:
         return datetime.fromtimestamp(at, UTC if utc else None).strftime(form)
     except (OverflowError, ValueError, OSError):
         return f"{at:g}"
+
+
+def one_line(text: str, limit: int = LINE_LENGTH) -> str:
+    """Return the text on one line, at most ``limit`` characters long and safe to print.
+
+    Escape sequences, control characters, direction characters and line breaks are removed.
+    """
+    return shortened(plain_line(text[: limit * 8]), limit)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with the noun it counts: ``1 call``, ``1,200 calls``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def some_of(names: Iterable[str], most: int) -> str:

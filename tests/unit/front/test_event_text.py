@@ -6,7 +6,8 @@ import pytest
 
 from ipc.events import BaseEvent, PlanExpectation, PlanStepUpdateEvent, ToolResultEvent, UsageEvent, UserMessageEvent
 from tests.fakes.events import event_classes, example
-from vibe.front.event_text import LINE_LENGTH, describe, forecast, one_line
+from vibe.front.event_text import describe, forecast
+from vibe.system.plain_text import LINE_LENGTH, one_line
 
 
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)

@@ -22,8 +22,8 @@ from ipc.events import (
     WarningEvent,
     WorkOrder,
 )
-from vibe.front.event_text import LINE_LENGTH
 from vibe.front.progress import ProgressLines
+from vibe.system.plain_text import LINE_LENGTH
 
 
 def written(*events: Event) -> list[str]:

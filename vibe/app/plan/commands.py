@@ -28,6 +28,7 @@ from vibe.app.plan.control_handler import done_reply
 from vibe.app.plan.preflight import check_needs, rest_of
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
+from vibe.system.plain_text import counted
 
 ANSWER_SECONDS = 15.0
 """The time that a run has to answer a command."""
@@ -123,7 +124,7 @@ async def revise(
         folder = await to_thread.run_sync(find_plan, host.home, reference)
         running = await to_thread.run_sync(_running_entry, host, folder.plan_id) is not None
         return Done(plan_id=folder.plan_id, message="nothing to change", running=running, data=data)
-    message = f"{len(plain)} change{'s' if len(plain) > 1 else ''} made"
+    message = f"{counted(len(plain), 'change')} made"
 
     def in_folder(store: PlanStore) -> Done:
         current = store.effective().plan

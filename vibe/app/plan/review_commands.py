@@ -23,6 +23,7 @@ from vibe.core.session.restoring import Blame, Restoration, Restored, aside_fold
 from vibe.core.session.snapshots import Point
 from vibe.core.session.write_turn import Tell
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import counted
 
 
 class Rejection(Struct, frozen=True):
@@ -59,7 +60,7 @@ async def carry_out(
         running = (await give(host, review.plan_id, act)).running
         stale = [f"{one.file}:{one.first}" for one in own if one.stale]
         also = f", stale: {listed(stale)}" if stale else ""
-        notes.append(f"step {step_id!r} runs again with {len(own)} comment{'s' if len(own) > 1 else ''}{also}")
+        notes.append(f"step {step_id!r} runs again with {counted(len(own), 'comment')}{also}")
     data = {
         "rejected": [one.change.name for one in rejected],
         "comments": [{"step": step_id, **structs.asdict(comment)} for step_id, comment in comments],

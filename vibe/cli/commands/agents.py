@@ -8,7 +8,7 @@ from vibe.app.engine.build import load_agents
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.agents.models import AgentProfile
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 SHOWN = (
     "name", "display_name", "description", "safety", "agent_type", "active_model", "system_prompt_id", "enabled_tools",

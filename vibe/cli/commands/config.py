@@ -9,10 +9,9 @@ from vibe.app.engine.settings import Settings
 from vibe.cli.editor import edited
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.schema import parse_key, written
-from vibe.front.event_text import one_line
 from vibe.front.listings import LONGEST, setting_line
 from vibe.system.errors import ConfigError, UsageError
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 
 
 def run_show(args: Arguments, env: CliEnvironment) -> None:

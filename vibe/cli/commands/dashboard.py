@@ -22,9 +22,9 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import cancelled_by_signals, served_until_signal
 from vibe.cli.streams import forgive, has_failed
-from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
 from vibe.system.loopback import listening
+from vibe.system.plain_text import one_line
 from vibe.system.programs import open_browser
 
 if TYPE_CHECKING:

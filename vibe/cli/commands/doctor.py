@@ -5,7 +5,7 @@ from __future__ import annotations
 from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 DETAIL_LENGTH = 600
 MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "FAIL"}

@@ -20,10 +20,10 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed, waiting
-from vibe.front.event_text import describe, one_line, step_of
+from vibe.front.event_text import describe, step_of
 from vibe.front.request_text import ANSWERS, AnswerWord, answer_for, possible_answers
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.plain_text import date_text
+from vibe.system.plain_text import counted, date_text, one_line
 
 if TYPE_CHECKING:
     from ipc.codec import EventRecord
@@ -135,7 +135,7 @@ def _export(args: Arguments, env: CliEnvironment) -> None:
     telemetry = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
     sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), telemetry)
     telemetry.close()
-    env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{sent} events sent to {args.otlp}"])
+    env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{counted(sent, 'event')} sent to {args.otlp}"])
 
 
 async def _publish_all(subscription: Subscription, telemetry: Telemetry) -> int:

@@ -32,10 +32,10 @@ from vibe.core.tools.mcp.client import ONLY_EDITORS, REFERENCE, endpoint_of
 from vibe.core.tools.mcp.connection import ServerState
 from vibe.core.tools.mcp.login import SignInSetup, run_sign_in
 from vibe.core.tools.mcp.sign_ins import SignInStore
-from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, server_lines
 from vibe.system.errors import UsageError
 from vibe.system.keyring import keyring_problem
+from vibe.system.plain_text import one_line
 from vibe.system.programs import guarded, open_browser
 
 GROUP = "mcp_servers"

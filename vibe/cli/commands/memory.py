@@ -7,9 +7,9 @@ import msgspec
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.guidance import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
-from vibe.front.event_text import one_line
 from vibe.front.listings import memory_lines
 from vibe.system.own_places import user_home_of
+from vibe.system.plain_text import one_line
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:

@@ -13,7 +13,7 @@ from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriteError, ConfigWriter
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 LISTS = ("providers", "models", "mcp_servers")
 TABLES = ("session_logging",)

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, ModelOffer, list_models
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 LONGEST = 400
 

@@ -34,13 +34,12 @@ from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import one_line
 from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_document
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import replace_file
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from vibe.cli.commands.input_stream import PromptLines

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vibe.app.plan.clean import Cleaned, clean_plans
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:

@@ -16,8 +16,8 @@ from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import in_utf8
-from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
+from vibe.system.plain_text import one_line
 
 MESSAGE_LENGTH = 2_000
 

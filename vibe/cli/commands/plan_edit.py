@@ -22,10 +22,9 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.front.event_text import one_line
 from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 
 OPERATION_LENGTH = 400
 

@@ -22,10 +22,11 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.reuse import comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.front.event_text import counted, one_line, step_title
+from vibe.front.event_text import step_title
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.plan_listing import revision_documents, revision_lines
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import counted, one_line
 
 WHERE_LENGTH = 1_000
 
@@ -147,7 +148,7 @@ def _about(plan: Plan) -> list[str]:
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:
-        lines.append(f"at most {plan.max_parallel_steps} steps in parallel")
+        lines.append(f"at most {counted(plan.max_parallel_steps, 'step')} in parallel")
     lines += [one_line(f"input {o.name} ({o.type}): {given.get(o.name, 'must be given')}", 400) for o in plan.inputs]
     for decision in plan.decisions:
         options = ", ".join(option.id for option in decision.options)

@@ -12,9 +12,9 @@ from planner.store.folder import PlanSummary, find_plan
 from vibe.app.engine.result_record import removed_document
 from vibe.app.plan.library import named_plans
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.front.event_text import one_line
 from vibe.front.next_command import decision_documents
 from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
+from vibe.system.plain_text import one_line
 
 GOAL_LENGTH = 200
 

@@ -15,10 +15,9 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.streams import has_failed
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import Transcript, TranscriptError
-from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
 from vibe.system.files import entries_of, regular_file
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 from vibe.system.redaction import redact
 
 POLL_SECONDS = 0.2

@@ -34,12 +34,11 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.core.messages import Outcome
 from vibe.core.tools.questions import UserInput
-from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text
 from vibe.front.request_text import command_line
 from vibe.system.files import is_open
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import counted, one_line, plain
 from vibe.system.redaction import Mask
 
 Planned = TypeVar("Planned", PlanDraft, ProposedChange)

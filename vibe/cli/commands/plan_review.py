@@ -14,9 +14,8 @@ from vibe.app.plan.review_commands import Rejection, carry_out
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.front.event_text import one_line
 from vibe.front.review import author, diff_of
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 
 PATH_LENGTH = 300
 _PLACE = re.compile(r"(.+):(\d+)(?:-(\d+))?")

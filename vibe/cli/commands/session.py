@@ -27,11 +27,10 @@ from vibe.core.session.keeping import (
     search_sessions,
 )
 from vibe.core.session.rewind import RewindManager
-from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
 from vibe.system.errors import UsageError, remedy
 from vibe.system.files import PRIVATE, put_file
-from vibe.system.plain_text import date_text, plain
+from vibe.system.plain_text import date_text, one_line, plain
 from vibe.system.redaction import each_text, redact
 
 FENCE = "````"

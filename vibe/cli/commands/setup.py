@@ -10,9 +10,9 @@ from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.front.event_text import one_line
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import KeyringError
+from vibe.system.plain_text import one_line
 
 LONGEST = 600
 MOST_KEY = 16_384

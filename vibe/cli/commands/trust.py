@@ -8,8 +8,8 @@ from vibe.app.engine.host import existing_folder, utf8_folder
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.paths import project_root
 from vibe.core.config.trust import TrustStore
-from vibe.front.event_text import one_line
 from vibe.system.own_places import user_home_of
+from vibe.system.plain_text import one_line
 
 
 def run_add(args: Arguments, env: CliEnvironment) -> None:

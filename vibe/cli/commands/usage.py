@@ -7,7 +7,7 @@ import time
 from vibe.app.inspect.usage import usage_summary
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.messages import Spending
-from vibe.front.event_text import counted, one_line
+from vibe.system.plain_text import counted, one_line
 
 DAY_SECONDS = 86_400.0
 KEY_LENGTH = 60

@@ -17,7 +17,7 @@ from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.front.event_text import SHELL, counted, describe, one_line, printed, problem_text
+from vibe.front.event_text import SHELL, describe, printed, problem_text
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
@@ -25,7 +25,7 @@ from vibe.front.slash.wording import SHOWN_ID
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
 from vibe.system.failing_lines import failing_line
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import counted, one_line, plain
 
 RESULT_LENGTH = 200
 INDENT = "  "

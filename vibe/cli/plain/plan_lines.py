@@ -11,14 +11,13 @@ from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.run import PlanRun
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.terminal.person import TerminalPerson
-from vibe.front.event_text import one_line
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import version_lines
 from vibe.front.plan_summary import summary_text
 from vibe.front.progress import ProgressLines
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.system.errors import VibeError
-from vibe.system.plain_text import plain
+from vibe.system.plain_text import one_line, plain
 
 ACCEPT = "Run it? [y] yes  [n] no  [e] edit  [s FILE] save, or type what to change  >"
 LINE_LENGTH = 400

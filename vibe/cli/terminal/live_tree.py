@@ -19,8 +19,8 @@ from rich.text import Text
 from ipc.events import Event
 from vibe.cli.terminal.keyboard import hushed
 from vibe.front.cells import Line
-from vibe.front.event_text import one_line
 from vibe.front.plan_card import card
+from vibe.system.plain_text import one_line
 from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply
 

@@ -12,7 +12,7 @@ import anyio
 from ipc.events import OWN_ANSWERS, AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.keyboard import Keyboard
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 
 if TYPE_CHECKING:
     from vibe.cli.terminal.live_tree import LiveTree

@@ -25,11 +25,10 @@ from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
 from vibe.cli.terminal.person import Dialogue, ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.config.loader import KEYRING
-from vibe.front.event_text import counted, one_line
 from vibe.front.request_text import Choosing, MenuItem, options_text
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import keyring_problem
-from vibe.system.plain_text import ESCAPE
+from vibe.system.plain_text import ESCAPE, counted, one_line
 
 WELCOME = """
 Set up vibe: provider, API key and model. Esc quits; nothing is changed before the end.

@@ -19,8 +19,8 @@ from vibe.cli.terminal.keyboard import Keys
 from vibe.cli.terminal.live_tree import LiveTree, plan_picture, texts_of
 from vibe.core.messages import Outcome
 from vibe.front.cells import Line, fit
-from vibe.front.event_text import counted, one_line
 from vibe.front.fleet import transcript_tail
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import AgentView
 from vibe.view.figures import took
 from vibe.view.plan_view import PlanView

@@ -32,7 +32,6 @@ from vibe.core.messages import Message, Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of
 from vibe.front.slash.held_talk import HeldTalk
@@ -41,6 +40,7 @@ from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import ConfigError, UsageError, VibeError
+from vibe.system.plain_text import one_line
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")

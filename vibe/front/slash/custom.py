@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from vibe.core.guidance import Guidance
 from vibe.core.tools.mcp.remote import usage_of
-from vibe.front.event_text import one_line
 from vibe.front.slash.command import SlashCommand, Talk, Typed
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import one_line
 
 if TYPE_CHECKING:
     from vibe.app.engine.tool_servers import ToolServers

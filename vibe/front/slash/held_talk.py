@@ -15,12 +15,12 @@ from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_proposal import proposing
 from vibe.front.slash.plan_talk import PlanTalk
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import VibeError
+from vibe.system.plain_text import one_line
 
 WARNING_LENGTH = 1_000
 

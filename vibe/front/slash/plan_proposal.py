@@ -27,10 +27,10 @@ from vibe.core.told_files import split_files
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
 from vibe.core.tools.hand_in import HandInArgs
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import one_line
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import one_line
 
 REASON_LENGTH = 400
 SETTINGS = {

@@ -6,9 +6,9 @@ from anyio import to_thread
 
 from vibe.core.config.paths import VibePaths
 from vibe.core.session.folder import SavedSession, SessionLoader
-from vibe.front.event_text import counted, one_line
 from vibe.front.slash.command import Talk, Typed
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import counted, one_line
 
 SHOWN_ID = 8
 """Characters of a session id that are shown."""

@@ -49,7 +49,7 @@ CASES = {
     "a branch in the way of ours": Case(does="git branch vibe; git pack-refs --all", says="a branch named 'vibe'"),
     "deleted": Case(does="rm b", says="('b')"),
     "deleted in the index": Case(does="git rm -q --cached b", says="('b')"),
-    "a partial clone": Case(does=PARTIAL, folder="../part", says="a partial clone without 1 files"),
+    "a partial clone": Case(does=PARTIAL, folder="../part", says="a partial clone without 1 file of"),
     "a partial clone by a path": Case(
         does=f"{PARTIAL}; git -C ../part config remote.origin.url $PWD", folder="../part", says="git fetch --refetch"
     ),

@@ -27,7 +27,7 @@ from vibe.cli.textual_ui.log.painter import WHOLE, Painter
 from vibe.cli.textual_ui.log.rows import GUTTER, Row
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.front.code_blocks import code_blocks
-from vibe.front.event_text import counted
+from vibe.system.plain_text import counted
 
 _KEPT: Final = 1000
 """The most rows cached in all, if they belong to more entries than a screen shows; a painted row takes 8 kB."""

@@ -20,7 +20,8 @@ from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, dr
 from vibe.core.told_files import split_files
 from vibe.front.cells import Line, Piece, text_of
 from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
-from vibe.front.event_text import CALL_MARKS, counted
+from vibe.front.event_text import CALL_MARKS
+from vibe.system.plain_text import counted
 
 _MARGIN: Final = " " * 6
 _MOST_HIGHLIGHTED: Final = 20_000

@@ -15,8 +15,7 @@ from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.overview.ticker import is_busy, pressure
 from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
 from vibe.front.cells import Line, fit, spread
-from vibe.front.event_text import counted, one_line
-from vibe.system.plain_text import some_of
+from vibe.system.plain_text import counted, one_line, some_of
 from vibe.view.agent_view import Key
 from vibe.view.figures import clock, short
 from vibe.view.plan_view import PlanView

@@ -19,7 +19,7 @@ from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
 from vibe.front.cells import Line, cells_of, chained, cut, fit
-from vibe.front.event_text import one_line
+from vibe.system.plain_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView

@@ -27,6 +27,7 @@ from textual.visual import Visual
 from textual.widgets import Input, Static
 
 from vibe.cli.textual_ui.input.one_line import OneLine
+from vibe.system.plain_text import counted
 
 BAR: Final = "│ "
 """The lead of lines of a command, a file or a diff."""
@@ -526,7 +527,7 @@ class PanelFrame(Vertical):
             keys = [("Tab", "choose") if "Enter" in key else (key, meaning) for key, meaning in keys]
         below = self._view.rows_below
         if below and not self.has_class("-tiny"):
-            keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
+            keys.append(("PgDn", f"{counted(below, 'more line')}"))
         elif self._view.scroll_offset.y and not self.has_class("-tiny"):
             keys.append(("PgUp", "above"))
         width = self._keys.content_size.width or self.screen.size.width - 4  # before the first layout

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from vibe.cli.textual_ui.log.entry import clean, last_with_words
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame
-from vibe.front.event_text import counted, one_line
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
 from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, step_name
 

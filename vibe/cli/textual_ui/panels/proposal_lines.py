@@ -13,10 +13,10 @@ from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutlin
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
 from vibe.front.cells import Piece, cells_of, fit, spread
-from vibe.front.event_text import bounds, counted, forecast, one_line, price_limit, price_of, step_title, tokens_of
+from vibe.front.event_text import bounds, forecast, price_limit, price_of, step_title, tokens_of
 from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
 from vibe.front.request_text import visible
-from vibe.system.plain_text import plain, plain_line
+from vibe.system.plain_text import counted, one_line, plain, plain_line
 from vibe.view.figures import clock
 
 FENCES: Final = ("```", "~~~")

@@ -18,9 +18,10 @@ from ipc.events import Fact
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line, printed
+from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, printed
 from vibe.front.request_text import answered_lines, answers_in
 from vibe.system.errors import VibeError
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
 from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
 

@@ -34,8 +34,9 @@ from vibe.cli.textual_ui.refresher import SECONDS_PER_REFRESH, Refresher, app_of
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.front import fleet
 from vibe.front.cells import Line, spread
-from vibe.front.event_text import one_line, step_title
+from vibe.front.event_text import step_title
 from vibe.front.fleet import Tile, TilePlace, actions, key_line, tile_doing, tiles
+from vibe.system.plain_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.view import View
 

@@ -34,13 +34,13 @@ from vibe.core.session.snapshots import PathState
 from vibe.core.tools.edits import FileDiff
 from vibe.front import review
 from vibe.front.cells import fit
-from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
 from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of
 from vibe.front.slash.command import Talk
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.plan_proposal import go_on
 from vibe.system.errors import UsageError
+from vibe.system.plain_text import one_line
 
 LIST_FROM = 70
 """The width in columns from which the files are listed beside the diffs."""

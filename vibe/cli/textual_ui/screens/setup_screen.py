@@ -32,7 +32,7 @@ from vibe.cli.textual_ui.panels.request_queue import Awaited
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.errors import VibeError
 from vibe.system.keyring import keyring_problem
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.plain_text import one_line, plain_line
 
 LONGEST_ROW = 200
 LONGEST_SENTENCE = 600
@@ -280,7 +280,7 @@ class SetupScreen(Screen[bool]):
         """Show a step with its words only; ``_show_options`` and ``_show_input`` add the options and the input."""
         self.step = step
         self._rows = ()
-        lines = [shortened(plain_line(line), LONGEST_SENTENCE) for line in words.split("\n")]
+        lines = [one_line(line, LONGEST_SENTENCE) for line in words.split("\n")]
         self.query_one("#words", Static).update(Content("\n".join(lines)))
         self.query_one("#keys", Static).update(Content(step.value[1]))
         self._show_problem(problem)
@@ -293,7 +293,7 @@ class SetupScreen(Screen[bool]):
     def _show_problem(self, problem: str) -> None:
         words = self.query_one("#problem", Static)
         words.display = bool(problem)
-        words.update(Content(shortened(plain_line(problem), LONGEST_SENTENCE)))
+        words.update(Content(one_line(problem, LONGEST_SENTENCE)))
 
     def _show_input(self, *, placeholder: str, secret: bool = False) -> None:
         line = self.query_one(Input)
@@ -305,7 +305,7 @@ class SetupScreen(Screen[bool]):
         self._rows, rows = names, rows or names
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(Option(Content(shortened(plain_line(row), LONGEST_ROW))) for row in rows)
+        options.add_options(Option(Content(one_line(row, LONGEST_ROW))) for row in rows)
         options.display = bool(rows)
         if rows:
             options.highlighted = marked

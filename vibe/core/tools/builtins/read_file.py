@@ -13,7 +13,7 @@ from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import LARGEST_WHOLE_BYTES, FileAccessError, decode, sniff
-from vibe.system.plain_text import whole_characters
+from vibe.system.plain_text import counted, whole_characters
 
 CHUNK_BYTES = 1024 * 1024
 """The most bytes read at a time of a larger file."""
@@ -152,7 +152,7 @@ def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int, codec
     if args.column and not (goes_on and data):
         raise FileAccessError(name, f"has a shorter line {args.offset + 1}", f"column {args.column} is past its end")
     if args.offset and not data:
-        raise FileAccessError(name, f"has {skipped} lines", f"offset {args.offset} is past its end")
+        raise FileAccessError(name, f"has {counted(skipped, 'line')}", f"offset {args.offset} is past its end")
     full = len(data) > max_bytes
     data = data[:max_bytes]
     line_end = data.rfind(b"\n") + 1

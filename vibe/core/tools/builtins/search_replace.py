@@ -18,6 +18,7 @@ from vibe.core.tools.builtins._blocks import LEAST_SIMILAR, Block, apply_blocks,
 from vibe.core.tools.edits import EditResult, EditTool, FileDiff, FileEdit
 from vibe.core.tools.files.text_files import decode, read_whole
 from vibe.core.tools.workspace import Workspace
+from vibe.system.plain_text import counted
 
 
 class Edit(ToolArgs):
@@ -98,8 +99,7 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
 
     def format_result(self, result: SearchReplaceResult) -> str:
         """Return one line, and a line for each warning."""
-        blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
-        lines = "1 line" if result.lines_changed == 1 else f"{result.lines_changed} lines"
+        blocks, lines = counted(result.blocks_applied, "block"), counted(result.lines_changed, "line")
         return result.report(f"edited {result.file}: {blocks}, {lines} changed")
 
     def planned(self, args: SearchReplaceArgs, workspace: Workspace) -> FileEdit:

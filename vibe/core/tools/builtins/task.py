@@ -11,7 +11,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Invoke
 from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
-from vibe.system.plain_text import shortened
+from vibe.system.plain_text import counted, shortened
 
 SUMMARY_LENGTH = 160
 """The most characters of a call's summary."""
@@ -68,7 +68,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
     def format_result(self, result: TaskResult) -> str:
         """Return the report, followed by the outcome in brackets."""
         report = result.report
-        turns = f"{report.turns} turn{'' if report.turns == 1 else 's'}"
+        turns = counted(report.turns, "turn")
         if report.outcome is Outcome.COMPLETED:
             return f"{report.response}\n[{report.agent} completed in {turns}]"
         response = f"{report.response}\n" if report.response else ""

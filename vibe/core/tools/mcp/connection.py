@@ -56,7 +56,7 @@ from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
-from vibe.system.plain_text import shortened
+from vibe.system.plain_text import counted, shortened
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError
@@ -513,7 +513,7 @@ class ServerConnection:
 
     def _too_slow(self) -> str:
         rubbish = self._process.rubbish if self._process else 0
-        printed = f"; it printed {rubbish} lines that are not MCP messages" if rubbish else ""
+        printed = f"; it printed {counted(rubbish, 'line')} of something else than MCP" if rubbish else ""
         return f"did not start within {self.config.startup_timeout_sec:g} s (startup_timeout_sec){printed}"
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from vibe.core.schemas import list_of, table_of
 from vibe.core.tools.questions import HEADER_LENGTH, Choice, Question, QuestionAnswer, UnansweredError, UserInput
-from vibe.system.plain_text import plain, plain_line, shortened
+from vibe.system.plain_text import one_line, plain, plain_line, shortened
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, ErrorData
@@ -251,7 +251,7 @@ def _limits(schema: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _line(text: object) -> str:
-    return shortened(plain_line(str(text)), LABEL_LENGTH)
+    return one_line(str(text), LABEL_LENGTH)
 
 
 MOST_ROUNDS = 3

@@ -15,7 +15,7 @@ from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.schemas import map_schema
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.plain_text import one_line, shortened
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -185,7 +185,7 @@ async def list_resources(client: Client) -> tuple[str, ...]:
 
 def _add(found: dict[str, str], uri: str, *about: str | None) -> None:
     if uri.isprintable() and 0 < len(uri) <= URI_LENGTH:
-        text = shortened(plain_line("; ".join(filter(None, about))), ABOUT_LENGTH)
+        text = one_line("; ".join(filter(None, about)), ABOUT_LENGTH)
         found.setdefault(uri, f"{uri}  {text}".rstrip())
 
 
@@ -269,7 +269,7 @@ def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
             last = prompt.arguments[-1]
             given[last] = f"{given[last]} {word}"
         else:
-            spare = shortened(plain_line(text), SHOWN_LENGTH)
+            spare = one_line(text, SHOWN_LENGTH)
             raise UsageError(f"{prompt.name} takes no arguments: leave out {spare!r}")
     missing = [name for name in prompt.arguments if name in prompt.required and name not in given]
     if missing:

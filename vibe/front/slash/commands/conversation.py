@@ -18,12 +18,12 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessa
 from vibe.core.session.folder import SavedSession, Transcript
 from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
-from vibe.front.event_text import counted, one_line
 from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
 from vibe.system.files import is_locked, text_of
+from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import ago, dollars, short
 from vibe.view.view import ANEW

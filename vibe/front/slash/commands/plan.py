@@ -22,7 +22,6 @@ from planner.store.folder import PlanFolder, PlanSummary, find_plan, latest_in, 
 from vibe.app.plan.commands import give, revise
 from vibe.app.plan.library import quickstart_file
 from vibe.front.cells import Line
-from vibe.front.event_text import one_line
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_ran
@@ -30,6 +29,7 @@ from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.plan_proposal import go_on, propose, save
 from vibe.system.errors import UsageError
 from vibe.system.files import typed_path
+from vibe.system.plain_text import counted, one_line
 from vibe.view.figures import ago
 
 GOAL_LENGTH = 400
@@ -195,7 +195,7 @@ async def edit(talk: Talk, reference: str) -> None:
         kept = (await to_thread.run_sync(host.new_folder, "vibe-plan-")) / "plan.json"
         await to_thread.run_sync(partial(kept.write_text, changed, encoding="utf-8"))
         raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
-    done = f"plan {folder.plan_id}: {len(operations)} change{'' if len(operations) == 1 else 's'} made"
+    done = f"plan {folder.plan_id}: {counted(len(operations), 'change')} made"
     if not operations:
         talk.say(f"plan {folder.plan_id}: nothing to change")
     elif session is not None and session.plan_id == folder.plan_id:

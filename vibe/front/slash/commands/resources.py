@@ -13,12 +13,12 @@ from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import PermissionDecision
-from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, NO_SKILLS, decision_line, memory_lines, server_lines, skill_line, tool_lines
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
 from vibe.system.errors import UsageError
 from vibe.system.own_places import user_home_of
+from vibe.system.plain_text import one_line
 
 COMMAND_LENGTH = 200
 PROMPT = """Write AGENTS.md in {folder}: instructions for coding agents that work on this project.

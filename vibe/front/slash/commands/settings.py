@@ -17,13 +17,13 @@ from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.pricing import usual_prices
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.cells import Line
-from vibe.front.event_text import counted, one_line
 from vibe.front.listings import setting_line
 from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
 from vibe.front.start_screen import price
 from vibe.system.errors import UsageError, VibeError
+from vibe.system.plain_text import counted, one_line
 from vibe.view.figures import dollars, short, took
 
 ABOUT_LENGTH = 400
