@@ -5,12 +5,12 @@ Text from files and tools is cleaned first, so that nothing in it can move the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ipc import events as e
 from planner.plan.status import readable_title
-from vibe.system.plain_text import LINE_LENGTH, counted, one_line
+from vibe.system.plain_text import LINE_LENGTH, counted, one_line, plus_minus
 from vibe.view.agent_view import CallView, in_verbs
 from vibe.view.figures import dollars, roughly, short, took
 
@@ -59,12 +59,6 @@ def tokens_of(count: int) -> str:
 def price_of(amount: float) -> str:
     """Return a price without trailing zero cents: ``$5``, ``$0.04``."""
     return dollars(amount).removesuffix(".00")
-
-
-def plus_minus(files: Sequence[Any]) -> str:
-    """Return how many lines were ``added`` to and ``removed`` from the files in total."""
-    added, removed = (sum(getattr(file, name) for file in files) for name in ("added", "removed"))
-    return f"+{added} −{removed}"  # noqa: RUF001  a minus
 
 
 def step_of(event: e.Event) -> str:

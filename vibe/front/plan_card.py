@@ -22,10 +22,10 @@ from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
-from vibe.front.event_text import plus_minus, step_title
+from vibe.front.event_text import step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
-from vibe.system.plain_text import counted, one_line
+from vibe.system.plain_text import counted, one_line, plus_minus
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, labelled, step_name

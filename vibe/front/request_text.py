@@ -14,9 +14,8 @@ from ipc.commands import ApprovalScope
 from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent, PlannedCommand
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.front.cells import Line, cells_of, fit, spread
-from vibe.front.event_text import plus_minus
 from vibe.front.start_screen import past_time
-from vibe.system.plain_text import ESCAPE, JOINED, one_line
+from vibe.system.plain_text import ESCAPE, JOINED, one_line, plus_minus
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import counter
 from vibe.view.plan_view import labelled

@@ -11,8 +11,7 @@ from msgspec import Struct, field
 from vibe.app.plan.review import ChangedFile, Standing
 from vibe.front.cells import Line, cells_of, cut, fit, spread
 from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
-from vibe.front.event_text import plus_minus
-from vibe.system.plain_text import counted, one_line
+from vibe.system.plain_text import counted, one_line, plus_minus
 
 SIDE_BY_SIDE: Final = 160
 """Columns from which the old text is shown beside the new one."""

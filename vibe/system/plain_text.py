@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 ESCAPE = "\x1b"
 """The Esc key when read from a person, and the first character of a terminal's sequences."""
@@ -78,6 +79,12 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with the noun it counts: ``1 call``, ``1,200 calls``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plus_minus(files: Sequence[Any]) -> str:
+    """Return how many lines were ``added`` to and ``removed`` from the files in total."""
+    added, removed = (sum(getattr(file, name) for file in files) for name in ("added", "removed"))
+    return f"+{added} −{removed}"  # noqa: RUF001  a minus
 
 
 def some_of(names: Iterable[str], most: int) -> str:

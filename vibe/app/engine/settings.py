@@ -16,7 +16,6 @@ from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown
 from vibe.core.config.schema import TOOLS, Key, UnknownSettingError, leaves, parse_key, parse_word, type_of, written
 from vibe.core.config.writer import ConfigWriter
-from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.system.errors import ConfigError, UsageError
 from vibe.system.own_places import user_home_of
 from vibe.system.redaction import MASK, redact
@@ -95,9 +94,12 @@ class Settings:
         """Return everything that is wrong with the settings, including those of tools."""
         try:
             loaded = self.load(drafts)
-            # The user's own modules must not run here: the tables of their tools are checked when those are loaded.
-            sources = ToolSources(root=self._workdir, places=loaded.origins)
-            ToolManager(sources, loaded.config.model_copy(update={"tool_paths": ()}))
+            if loaded.config.tools:
+                from vibe.core.tools.manager import ToolManager, ToolSources  # noqa: PLC0415  imports all tools
+
+                # The user's own modules must not run here: the tables of their tools are checked when those are loaded.
+                sources = ToolSources(root=self._workdir, places=loaded.origins)
+                ToolManager(sources, loaded.config.model_copy(update={"tool_paths": ()}))
         except ConfigError as error:
             return error.problems
         return ()

@@ -42,7 +42,6 @@ from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
 from vibe.app.plan.usage_history import expectation, revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.session.write_turn import WriteTurn
-from vibe.system.plain_text import counted
 
 
 class Audience(Company, frozen=True, kw_only=True):
@@ -182,8 +181,7 @@ async def _width(run: HeldRun) -> int:
     width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (
-            f"at most {counted(width, 'step')} at once, not {wanted}: the limit of open files is too low; "
-            "raise it with `ulimit -n`"
+            f"steps run {width} at once, not {wanted}: the limit of open files is too low; raise it with `ulimit -n`"
         )
         run.channel.sink.publish(WarningEvent(code="files.limit", message=message))
     return width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vibe.app.engine.settings import Settings
 from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -16,7 +17,6 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     findings = [*diagnose(env, args.workdir, trust=args.trust, online=args.online)]
     if args.cluster:
         from vibe.app.cluster.address import check_installed
-        from vibe.app.engine.settings import Settings  # noqa: PLC0415  as below
 
         check_installed()
         from vibe.app.inspect.cluster import cluster_findings  # noqa: PLC0415  imports Dask

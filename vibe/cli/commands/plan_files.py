@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
-from planner.plan.status import MARKS, REUSED_MARK
+from planner.plan.status import MARKS, REUSED_MARK, readable_title
 from planner.report.graph_text import dot, mermaid
 from planner.reuse.reuse import PlanDiff, diff
 from planner.state.state import State
@@ -22,7 +22,6 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.reuse import comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.front.event_text import step_title
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.plan_listing import revision_documents, revision_lines
 from vibe.system.errors import UsageError
@@ -135,7 +134,7 @@ def _shown(found: _Found) -> list[str]:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
         mark = REUSED_MARK if step.id in reused else MARKS[status.value]
-        lines.append(f"{mark} {step.id}: {step_title(step.title)} [{step.mode.value}]")
+        lines.append(f"{mark} {step.id}: {one_line(readable_title(step.title), 400)} [{step.mode.value}]")
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
         lines += [f"    reused from plan {reused[step.id]}"] if step.id in reused else []
     lines += revision_lines(found.state.revisions)

@@ -24,14 +24,13 @@ from vibe.cli.textual_ui.screens.review_screen import review_changes
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.core.messages import AssistantMessage
 from vibe.front.cells import Line
-from vibe.front.event_text import plus_minus
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.table import ON_SCREEN
 from vibe.front.slash.wording import too_much
 from vibe.system.errors import ConfigError, UsageError, VibeError
-from vibe.system.plain_text import counted
+from vibe.system.plain_text import counted, plus_minus
 
 SAMPLE: list[Line] = [
     [("> ", "accent bold"), ("Fix the tests", "")],

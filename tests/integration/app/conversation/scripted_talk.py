@@ -32,7 +32,7 @@ class ScriptedTalk(HeldTalk):
         plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
         super().__init__(runtime, opening, seat, plans, SlashTable())
         self.said: list[str] = []
-        self.sent: list[str] = []
+        self.prompts: list[str] = []
         self.clipboard = ""
         self.suggested = ""
         self.is_gone = False
@@ -85,7 +85,7 @@ class ScriptedTalk(HeldTalk):
         self.begun.append(begun)
 
     async def send(self, prompt: str) -> None:
-        self.sent.append(prompt)
+        self.prompts.append(prompt)
         await self.conversation.send(prompt)
 
     def suggest(self, prompt: str) -> None:

@@ -83,7 +83,7 @@ async def test_wrong_use_is_answered_with_what_is_right(rig: Rig, line: str, exp
             await talk.do(line)
 
     assert expected in str(raised.value)
-    assert talk.sent == []
+    assert talk.prompts == []
 
 
 async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig) -> None:
@@ -233,7 +233,7 @@ async def test_the_agent_is_asked_for_instructions(rig: Rig) -> None:
         rig.server.enqueue(Reply(text="Written."))
         await talk.do("/init in French")
 
-    (prompt,) = talk.sent
+    (prompt,) = talk.prompts
     assert str(rig.folder) in prompt
     assert prompt.endswith("Above all: in French")
 

@@ -14,13 +14,12 @@ from vibe.core.session.restoring import FileBack
 from vibe.core.told_files import split_files
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.front.cells import Line
-from vibe.front.event_text import plus_minus
 from vibe.front.listings import restored_lines
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import TITLE_LENGTH
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import counted, one_line
+from vibe.system.plain_text import counted, one_line, plus_minus
 from vibe.view.figures import ago
 from vibe.view.view import back_to
 
