@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -133,8 +134,8 @@ def _export(args: Arguments, env: CliEnvironment) -> None:
 
     before = partial(run_before, Registry(env.home, env.runtime_dir))
     telemetry = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
-    sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), telemetry)
-    telemetry.close()
+    with closing(telemetry):  # sends what was read, even of a journal that has lost events
+        sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), telemetry)
     env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{counted(sent, 'event')} sent to {args.otlp}"])
 
 

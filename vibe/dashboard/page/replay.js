@@ -36,7 +36,7 @@ function showTicks(svg, map) {
 }
 
 /** Show the run as it was at a time, or as it is if null. */
-function seek(time) {
+export function seek(time) {
   ui.at = time && Math.max(scale().from, time);
   changed("all");
 }
@@ -60,5 +60,5 @@ export function byChange(way) {
   const times = changes().map(({ ts }) => ts).sort((a, b) => a - b), at = ui.at ?? clock();
   const next = way < 0 ? times.findLast((time) => time < at) : times.find((time) => time > at);
   stop();
-  if (next != null || way > 0) seek(next ?? null);
+  if (next || way > 0) seek(next ?? null);
 }

@@ -62,7 +62,7 @@ def _highlighted(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]
 LayOut: TypeAlias = Callable[[Iterable[LogBlock]], list[Row]]
 
 _BLANK: Final = LogBlock(Content(""))
-_PARAGRAPH: Final = re.compile(r"[*_`\"'(\[“]{0,2}[^\W\d_][^\t\n]*")
+_PARAGRAPH: Final = re.compile(r"[*_`\"'(\[\u201c]{0,2}[^\W\d_][^\t\n]*")
 """A line that is a paragraph, whatever follows in it, and has no tabs, whose width depends on what is before them."""
 
 
