@@ -250,10 +250,14 @@ def _wake_waiters(fd: int) -> None:
 
 def _listen(socket: Any, address: str) -> None:
     pynng = load()
-    # The run's folder protects its sockets. In a folder of the user's choice the socket's own mode has to.
-    mask = os.umask(0o077)
+    listener, check = pynng.ffi.new("nng_listener *"), pynng.exceptions.check_err
     try:
-        socket.listen(address)
+        check(pynng.lib.nng_listener_create(listener, socket.socket, address.encode()))
+        # The run's folder protects its sockets. In a folder of the user's choice the socket's own mode has to. A umask
+        # would do the same to the files of all threads.
+        if address.startswith("ipc:"):
+            check(pynng.lib.nng_listener_set_int(listener[0], b"ipc:permissions", 0o600))
+        check(pynng.lib.nng_listener_start(listener[0], 0))
     except pynng.exceptions.NNGException as error:
         socket.close()
         if isinstance(error, pynng.AddressInUse):
@@ -263,8 +267,6 @@ def _listen(socket: Any, address: str) -> None:
         raise BusUnavailableError(
             address, f"it can't be bound ({error})", "check the folder or the port, or choose another --bus"
         ) from error
-    finally:
-        os.umask(mask)
 
 
 def _dial(socket: Any, address: str) -> None:

@@ -185,6 +185,18 @@ def test_a_socket_in_an_open_folder_is_the_users_alone(vibe_home: Path) -> None:
         assert stat.S_IMODE((vibe_home / "own.sock").stat().st_mode) & 0o077 == 0
 
 
+def test_a_bus_that_opens_leaves_the_files_of_others_their_mode(
+    vibe_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(mask: int) -> int:
+        raise AssertionError(f"the umask {mask:o} is that of all threads")
+
+    monkeypatch.setattr(os, "umask", refuse)
+
+    with open_bus(vibe_home, address=f"ipc://{vibe_home}/own.sock"):
+        assert (vibe_home / "own.sock").is_socket()
+
+
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
