@@ -268,7 +268,8 @@ def test_words_in_an_attempt_that_was_killed_are_read_once_by_the_next_process(
 # --- on the screen ------------------------------------------------------------------------------------------------
 
 
-def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeCommand, write_plan: Any, tmux: Tmux) -> None:
+def reject_made_file(vibe: VibeCommand, write_plan: Any, tmux: Tmux) -> str:
+    """Run a plan, reject the file of its second step in the review on the screen, and return the plan's id."""
     plan_id = run(
         vibe, write_plan, shell("totals", ROUNDS), shell("export", "echo x > made.txt", depends_on=["totals"])
     )
@@ -278,6 +279,11 @@ def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeComman
     tmux.wait_for("made.txt  by export")
     tmux.press("Down", "x")
     tmux.wait_for("give back 1 file")
+    return plan_id
+
+
+def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeCommand, write_plan: Any, tmux: Tmux) -> None:
+    plan_id = reject_made_file(vibe, write_plan, tmux)
     tmux.press("Up", "j", "j", "c")
     tmux.wait_for("your comment on this line")
     tmux.type("round half up")
@@ -299,15 +305,7 @@ def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeComman
 def test_what_was_given_back_elsewhere_meanwhile_does_not_keep_other_files_from_it(
     vibe: VibeCommand, write_plan: Any, tmux: Tmux
 ) -> None:
-    plan_id = run(
-        vibe, write_plan, shell("totals", ROUNDS), shell("export", "echo x > made.txt", depends_on=["totals"])
-    )
-    vibe.at(tmux)
-    tmux.wait_for("Ask anything")
-    tmux.type("/review")
-    tmux.wait_for("made.txt  by export")
-    tmux.press("Down", "x")
-    tmux.wait_for("give back 1 file")
+    plan_id = reject_made_file(vibe, write_plan, tmux)
     tmux.press("Up", "x")
     tmux.wait_for("give back 2 files")
     assert vibe("plan", "review", plan_id, "--reject", "made.txt").code == 0
