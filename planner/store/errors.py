@@ -12,11 +12,11 @@ UsageError                         (vibe.system.errors, exit 2)
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
 
 
 class StoreError(EnvironmentFailure):
@@ -34,13 +34,9 @@ class StoreWriteError(StoreError):
         )
 
 
-@contextmanager
-def writing(path: Path) -> Generator[None]:
+def writing(path: Path) -> AbstractContextManager[None]:
     """Turn an OSError in the block into a ``StoreWriteError`` about a path."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreWriteError(path, error) from error
+    return os_error_as(partial(StoreWriteError, path))
 
 
 class BrokenPlanError(StoreError):

@@ -11,6 +11,7 @@ from msgspec import Struct, ValidationError, json
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
 from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError, writing
+from vibe.system.errors import os_error_as
 from vibe.system.files import append_all, regular_bytes, sync_data
 
 _encoder = json.Encoder()
@@ -131,14 +132,12 @@ class PlanJournal:
         """
         if content.length == self._length and not content.unfinished:
             return
-        try:
+        with os_error_as(self._fail):
             os.ftruncate(self._fd, content.length)
             self._length = self._synced = content.length
             if content.unfinished:
                 self._write(b"\n")
             sync_data(self._fd)
-        except OSError as error:
-            raise self._fail(error) from error
 
     def append(self, *facts: Fact) -> None:
         """Hand all facts to the kernel at once. They then survive this process, and after ``flush`` a power cut.
@@ -150,10 +149,8 @@ class PlanJournal:
         lines = _encoder.encode_lines(facts)
         if self._failure is not None:
             raise self._failure
-        try:
+        with os_error_as(self._fail):
             self._write(lines)
-        except OSError as error:
-            raise self._fail(error) from error
 
     def flush(self) -> None:
         """Put everything appended so far on disk. It waits for the disk, so call it from a worker thread.
@@ -166,10 +163,8 @@ class PlanJournal:
         reached = self._length
         if self._synced >= reached:
             return
-        try:
+        with os_error_as(self._fail):
             sync_data(self._fd)
-        except OSError as error:
-            raise self._fail(error) from error
         self._synced = max(self._synced, reached)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from subagents.process.fork_server import ForkedProcess, ask_for_fork
 from subagents.process.protocol import Hello, Prepare, encode
 from subagents.process.transport import SocketTransport
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.process import kill_group, kill_marked
 
 MARK = "_VIBE_STEP"
@@ -86,11 +86,9 @@ class StepProcess:
         """
         mark = uuid4().hex
         environ = {**program.environ, MARK: mark}
-        try:
+        with os_error_as(ProcessStartError):
             ours, theirs = socket.socketpair()
             printed, output = os.pipe()
-        except OSError as error:
-            raise ProcessStartError(error) from error
         os.set_blocking(printed, False)
         try:
             with theirs:

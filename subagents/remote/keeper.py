@@ -17,7 +17,7 @@ from typing import TypeAlias
 from subagents.process.protocol import LinkError
 from subagents.remote.frames import MOST_FILE_BYTES, FilePart, Frame, WorkTree, parts_of, pieces_of
 from subagents.remote.trees import commit_of, pack
-from subagents.worktree.errors import MergeRefusedError, WorktreeError
+from subagents.worktree.errors import MergeRefusedError, on_disk
 from subagents.worktree.lifecycle import RECORD_FILE
 from subagents.worktree.worktree import Worktree
 from vibe.system.files import regular_bytes, regular_file, replace_file
@@ -93,7 +93,7 @@ def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
         WorktreeError: The disk refuses.
     """
     path = folder / _checked(kept.name)
-    try:
+    with on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(folder)) or path.is_symlink():
             raise LinkError(f"a file outside the step's folder: {kept.name!r}")
@@ -105,8 +105,6 @@ def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
         else:
             with path.open("ab") as file:
                 file.write(data)
-    except OSError as error:
-        raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
 
 
 def files_to_send(steps: Path, step_id: str, results: Iterable[Path]) -> Mapping[str, bytes]:

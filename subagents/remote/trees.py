@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from subagents.process.protocol import LinkError
-from subagents.worktree.errors import WorktreeError
+from subagents.worktree.errors import on_disk
 from subagents.worktree.repository import Git, Repository
 from subagents.worktree.worktree import Worktree
 from vibe.system.files import text_of
@@ -51,13 +51,11 @@ def commit_without_parents(repository: Repository, tree: str) -> str:
     path = repository.common_dir / "objects" / name[:2] / name[2:]
     if not path.exists():
         draft = path.with_name(f"tmp_obj_{secrets.token_hex(8)}")
-        try:
+        with on_disk(path):
             path.parent.mkdir(exist_ok=True)
             draft.write_bytes(zlib.compress(whole))
             draft.chmod(0o444)
             draft.replace(path)
-        except OSError as error:
-            raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
     return name
 
 
@@ -142,7 +140,7 @@ def open_project(folder: Path, commit: str, environ: Mapping[str, str]) -> Repos
     kind = "sha1" if len(commit) == 40 else "sha256"
     quiet = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     own = {**environ, **quiet}
-    try:
+    with on_disk(folder, "made"):
         if not (folder / "HEAD").is_file():
             folder.mkdir(parents=True, exist_ok=True)
             Git(folder=folder, environ=own)("init", "--bare", "-q", f"--object-format={kind}", ".")
@@ -150,8 +148,6 @@ def open_project(folder: Path, commit: str, environ: Mapping[str, str]) -> Repos
         (folder / WORKERS_REF).mkdir(parents=True, exist_ok=True)
         located = Located(top=folder, git_dir=folder, common_dir=folder)
         shelter = take_shelter(located, own, folder.parent / "git", programs=False)
-    except OSError as error:
-        raise WorktreeError(f"{str(folder)!r} can't be made: {error.strerror or error}") from error
     git = Git(folder=folder, environ={**shelter.here(), **quiet})
     made = Repository(
         git=git, workspace=folder, top=folder, git_dir=folder, common_dir=folder, prefix="", hash_name=kind,

@@ -17,7 +17,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError, name_some
+from subagents.worktree.errors import (
+    GitFailedError,
+    MergeRefusedError,
+    StaleTreeError,
+    WorktreeError,
+    name_some,
+    on_disk,
+)
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
 from vibe.system.files import POLL_SECONDS, FileLock, is_open, regular_bytes
@@ -61,7 +68,7 @@ def index_lock(repository: Repository) -> Generator[None]:
     """
     path, draft = repository.git_dir / "index.lock", repository.scratch / "lock"
     deadline = time.monotonic() + PATIENCE_SECONDS
-    try:
+    with on_disk(path, "created"):
         draft.write_bytes(LOCK_CONTENT)
         while True:
             with suppress(FileExistsError):
@@ -71,8 +78,6 @@ def index_lock(repository: Repository) -> Generator[None]:
             if time.monotonic() > deadline:
                 raise MergeRefusedError(f"{str(path)!r} is held by a git command: end it, or remove the file")
             time.sleep(POLL_SECONDS)
-    except OSError as error:
-        raise WorktreeError(f"{str(path)!r} can't be created ({error.strerror}): is it writable?") from error
     try:
         yield
     finally:
@@ -211,11 +216,8 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
         locked = replace(repository, git=replace(repository.git, locks=(lock.descriptor,)))
         drop_own_index_lock(locked.git_dir)
         shutil.rmtree(locked.scratch, ignore_errors=True)
-        try:
+        with on_disk(locked.scratch, "created"):
             locked.scratch.mkdir(mode=0o700)
-        except OSError as error:
-            problem = f"{str(locked.scratch)!r} can't be created ({error.strerror}): is the repository writable?"
-            raise WorktreeError(problem) from error
         try:
             yield locked
         finally:
@@ -238,13 +240,11 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
     if plan.index:
         repository.update_index(index, plan.index)
     staged = _stage(repository, due, index if plan.index == plan.files else None)
-    try:
+    with on_disk(repository.top):
         _remove(repository, due)
         _put_files(repository, due, staged)
         if plan.index:
             index.replace(repository.git_dir / "index")
-    except OSError as error:
-        raise WorktreeError(f"a step's files can't be written in {str(repository.top)!r}: {error}") from error
     if plan.commit is not None:
         _move_branch(repository, plan)
 

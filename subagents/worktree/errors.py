@@ -13,9 +13,10 @@ VibeError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from vibe.system.errors import EnvironmentFailure, UsageError, shortage_in
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy, shortage_in
 from vibe.system.plain_text import some_of
 
 NAMES_SHOWN = 5
@@ -31,6 +32,12 @@ class WorktreeRefusedError(UsageError):
 
 class WorktreeError(EnvironmentFailure):
     """A worktree can't be made, committed or merged."""
+
+
+def on_disk(path: Path, done: str = "written") -> AbstractContextManager[None]:
+    """Raise an OSError in the block as a WorktreeError that ``path`` can't be ``done``."""
+    problem = f"{str(path)!r} can't be {done}"
+    return os_error_as(lambda error: WorktreeError(f"{problem} ({error.strerror or error}): {remedy(error)}"))
 
 
 class GitFailedError(WorktreeError):

@@ -14,7 +14,7 @@ from msgspec import Struct, convert, structs, to_builtins
 from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
-from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
+from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some, on_disk
 from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, merge_trees, plan_merge
 from subagents.worktree.repository import DETACHED_HEAD, Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
@@ -383,11 +383,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             WorktreeError: The disk is full or refuses.
         """
         path = self.place.step_folder(self.step_id) / RECORD_FILE
-        try:
+        with on_disk(path):
             # File names need not be valid text. `json`, unlike msgspec, writes even those in a form that it reads back.
             replace_file(path, json.dumps(to_builtins(record)).encode(), sync=sync)
-        except OSError as error:
-            raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
         return record
 
 

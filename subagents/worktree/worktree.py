@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
+from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some, on_disk
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Git, Repository
 from vibe.system.files import entries_of, regular_bytes, text_of
@@ -78,11 +78,9 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
         inside = Path(os.path.realpath(target.parent)).is_relative_to(top)
         if not inside or not os.path.exists(source) or os.path.lexists(target):
             continue
-        try:
+        with on_disk(target, "linked"):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(source)
-        except OSError as error:
-            raise WorktreeError(f"{str(target)!r} can't be linked to {str(source)!r}: {error.strerror}") from error
 
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
@@ -147,12 +145,10 @@ class Worktree(Struct, frozen=True, kw_only=True):
         """
         if os.path.exists(self.path):
             self.remove()
-        try:
+        with on_disk(self.path, "made"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._forget()  # git may still list one whose folder is gone, as after a kill
             self._add(base.commit)
-        except OSError as error:
-            raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
         # All files were written in the same second as the index, so git would read each of them again, twice. With the
         # index dated ahead it takes them for unchanged. ``_touch_changed`` makes up for changes that it could miss.
         (self._admin / WRITTEN).write_text(str(date_ahead(self._admin / "index")))

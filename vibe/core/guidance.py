@@ -36,6 +36,7 @@ from vibe.shell.errors import CommandStartError
 from vibe.shell.process.port import CommandResult
 from vibe.shell.process.runner import child_environ, run_command
 from vibe.shell.sandbox.temporary import brief_folder
+from vibe.system.errors import os_error_as
 from vibe.system.programs import find_shell
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
@@ -70,11 +71,9 @@ class ShellHooks:
 
     def _write_payload(self, payload: str, kept: ExitStack) -> Path:
         """Write the payload to a file that only the user can read; it goes when ``kept`` closes or the process dies."""
-        try:
+        with os_error_as(lambda error: CommandStartError(self._cwd, f"its input can't be written: {error.strerror}")):
             file = kept.enter_context(brief_folder()) / "payload.json"
             file.write_text(payload, encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise CommandStartError(self._cwd, f"its input can't be written: {error.strerror}") from error
         return file
 
 

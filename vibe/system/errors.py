@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
@@ -91,6 +91,15 @@ class MissingKeyError(EnvironmentFailure):
 def remedy(error: OSError) -> str:
     """Return advice for a file that can't be written."""
     return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "check that it is writable"
+
+
+@contextmanager
+def os_error_as(failure: Callable[[OSError], VibeError]) -> Generator[None]:
+    """Raise what ``failure`` makes of an OSError in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error) from error
 
 
 def shortage(error: BaseException | None) -> str | None:

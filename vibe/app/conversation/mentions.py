@@ -18,7 +18,7 @@ from vibe.core.tools.files.images import MAX_IMAGE_BYTES, attachable, image_type
 from vibe.core.tools.files.text_files import decode
 from vibe.core.tools.outputs import write_private
 from vibe.core.tools.workspace import Workspace
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.plain_text import whole_characters
 
 HEAD_BYTES = 48_000
@@ -149,12 +149,10 @@ def _without_end_tag(text: str) -> str:
 
 def _keep(data: bytes, outputs: Path) -> Path:
     path = outputs / FILE
-    try:
+    with os_error_as(lambda error: EnvironmentFailure(f"what was piped in can't be kept in {path} ({error.strerror})")):
         number = 1
         while path.exists():
             number += 1
             path = outputs / f"stdin-{number}.txt"
         write_private(path, data)
-    except OSError as error:
-        raise EnvironmentFailure(f"what was piped in can't be kept in {path} ({error.strerror})") from error
     return path

@@ -12,7 +12,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.config.toml_source import read_toml
-from vibe.core.config.writer import ConfigWriteError, ConfigWriter
+from vibe.core.config.writer import ConfigWriter, writing
 from vibe.system.plain_text import one_line
 
 LISTS = ("providers", "models", "mcp_servers")
@@ -83,13 +83,11 @@ def _backup(file: Path) -> Path:
     """Copy the file beside itself under a free name.
 
     Raises:
-        ConfigWriteError: the copy can't be written.
+        EnvironmentFailure: the copy can't be written.
     """
     number = 1
     while (copy := file.with_name(f"{file.name}.bak{number if number > 1 else ''}")).exists():
         number += 1
-    try:
+    with writing(str(copy)):
         shutil.copy2(file, copy)
-    except OSError as error:
-        raise ConfigWriteError(str(copy), error) from error
     return copy

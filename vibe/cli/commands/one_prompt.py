@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
@@ -37,7 +37,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_document
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
 from vibe.system.files import replace_file
 from vibe.system.plain_text import one_line, plain
 
@@ -49,13 +49,11 @@ EVENTS = "events.jsonl"
 MESSAGES = "messages.jsonl"
 
 
-class OutputFolderError(EnvironmentFailure):
-    """The output folder can't be written."""
-
-    def __init__(self, folder: Path, error: OSError) -> None:
-        super().__init__(
-            f"--output-dir {folder}: can't be written ({error.strerror or error}): name one that can, with free space"
-        )
+def _writing(folder: Path) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an EnvironmentFailure about the output folder."""
+    problem = f"--output-dir {folder}: can't be written"
+    advice = "name one that can, with free space"
+    return os_error_as(lambda error: EnvironmentFailure(f"{problem} ({error.strerror or error}): {advice}"))
 
 
 class OutputFolder:
@@ -66,22 +64,20 @@ class OutputFolder:
 
     Raises:
         UsageError: the path is a file.
-        OutputFolderError: the folder can't be created or written.
+        EnvironmentFailure: the folder can't be created or written.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._draft = path / f".{EVENTS}.part"
         self._failure: OSError | None = None
-        try:
+        with _writing(path):
             if path.exists() and not path.is_dir():
                 raise UsageError(f"--output-dir {path}: this is a file; name a folder (created if needed)")
             path.mkdir(parents=True, exist_ok=True)
             for name in (RESULT, EVENTS, MESSAGES):
                 (path / name).unlink(missing_ok=True)
             self._events = self._draft.open("wb")
-        except OSError as error:
-            raise OutputFolderError(path, error) from error
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -100,9 +96,9 @@ class OutputFolder:
         """Write the files, the record last.
 
         Raises:
-            OutputFolderError: a file can't be written; then there is no ``result.json``.
+            EnvironmentFailure: a file can't be written; then there is no ``result.json``.
         """
-        try:
+        with _writing(self._path):
             if self._failure is not None:
                 raise self._failure
             self._events.close()
@@ -111,8 +107,6 @@ class OutputFolder:
                 replace_file(self._path / MESSAGES, transcript.read_bytes(), sync=False, mode=None)
             text = json.dumps(record.as_document(), indent=2, ensure_ascii=False) + "\n"
             replace_file(self._path / RESULT, text.encode(), sync=False, mode=None)
-        except OSError as error:
-            raise OutputFolderError(self._path, error) from error
 
     def abandon(self) -> None:
         """Close and remove the unfinished file; this does nothing after ``save``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, render
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.ci_log import write_command
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
 from vibe.system.files import put_file
 from vibe.system.redaction import redact
 
@@ -18,12 +19,10 @@ SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 """The environment variable that names the summary file of a GitHub workflow step."""
 
 
-class UnwrittenReportError(EnvironmentFailure):
-    """A report can't be written to its file; the plan's folder still holds all its contents."""
-
-    def __init__(self, path: Path, error: OSError, plan_id: str) -> None:
-        problem = error.strerror or str(error)
-        super().__init__(f"the report can't be written to {path} ({problem}): try `vibe plan report {plan_id} -o FILE`")
+def _writing(path: Path, folder: PlanFolder) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an EnvironmentFailure; the plan's folder still holds all of the report."""
+    problem, advice = f"the report can't be written to {path}", f"try `vibe plan report {folder.plan_id} -o FILE`"
+    return os_error_as(lambda error: EnvironmentFailure(f"{problem} ({error.strerror or error}): {advice}"))
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
@@ -55,13 +54,11 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnv
 
     Raises:
         BrokenPlanError: the plan's folder can't be read back.
-        UnwrittenReportError: the file can't be written.
+        EnvironmentFailure: the file can't be written.
     """
     text = render(read_report(folder), form, env.environ)
-    try:
+    with _writing(path, folder):
         put_file(path, text.encode())
-    except OSError as error:
-        raise UnwrittenReportError(path, error, folder.plan_id) from error
 
 
 def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
@@ -69,15 +66,12 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
 
     Raises:
         BrokenPlanError: the plan's folder can't be read back.
-        UnwrittenReportError: the summary can't be written.
+        EnvironmentFailure: the summary can't be written.
     """
     read = read_report(folder)
     masked = partial(redact, environ=env.environ)
     for line in github_annotations(read.report, masked):
         write_command(env.stderr, line)
     if name := env.environ.get(SUMMARY_FILE):
-        try:
-            with Path(name).open("a", encoding="utf-8") as file:
-                file.write(render(read, ReportFormat.MARKDOWN, env.environ))
-        except OSError as error:
-            raise UnwrittenReportError(Path(name), error, folder.plan_id) from error
+        with _writing(Path(name), folder), Path(name).open("a", encoding="utf-8") as file:
+            file.write(render(read, ReportFormat.MARKDOWN, env.environ))

@@ -82,8 +82,7 @@ def write_variable(path: Path, label: str, name: str, value: str) -> None:
 
     Raises:
         ConfigError: the file can't be read, or is not UTF-8.
-        ConfigWriteError: writing failed; the old file stays.
-        EnvironmentFailure: another process is changing it.
+        EnvironmentFailure: writing failed; the old file stays, or another process is changing it.
     """
     with changing_alone(path, label):
         _put(path, label, with_variable(read_text(path, label) or "", name, value))

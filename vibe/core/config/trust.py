@@ -106,8 +106,7 @@ class TrustStore:
         """Trust a folder and everything below it. Return False if it was already trusted.
 
         Raises:
-            ConfigWriteError: the file can't be written.
-            EnvironmentFailure: another process is changing it.
+            EnvironmentFailure: the file can't be written, or another process is changing it.
         """
         with self._changing() as document:
             was_trusted = self.is_trusted(folder)
@@ -120,8 +119,7 @@ class TrustStore:
         """Stop trusting a folder, even if one above it is trusted. Return False if it was not trusted.
 
         Raises:
-            ConfigWriteError: the file can't be written.
-            EnvironmentFailure: another process is changing it.
+            EnvironmentFailure: the file can't be written, or another process is changing it.
         """
         with self._changing() as document:
             was_trusted = self.is_trusted(folder)
@@ -135,8 +133,7 @@ class TrustStore:
         """Distrust a folder and everything below it, so that the user is not asked about it again.
 
         Raises:
-            ConfigWriteError: the file can't be written.
-            EnvironmentFailure: another process is changing it.
+            EnvironmentFailure: the file can't be written, or another process is changing it.
         """
         with self._changing() as document:
             self._drop(document, TRUSTED, folder)

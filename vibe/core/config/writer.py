@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from vibe.core.config.schema import Key, parse_key, written
 from vibe.core.config.toml_source import read_text, read_toml
-from vibe.system.errors import ConfigError, EnvironmentFailure
+from vibe.system.errors import ConfigError, EnvironmentFailure, os_error_as, remedy
 from vibe.system.files import PRIVATE, opened, put_file, trial_file, wait_for_lock
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ LONGEST_LINE = 100
 """The most characters of a list on a single line."""
 
 
-class ConfigWriteError(EnvironmentFailure):
-    """A settings file can't be written."""
-
-    def __init__(self, label: str, error: OSError) -> None:
-        super().__init__(f"{label} can't be written ({error.strerror}); check its permissions and the disk")
+def writing(label: str) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an EnvironmentFailure that the file of this name can't be written."""
+    return os_error_as(
+        lambda error: EnvironmentFailure(f"{label} can't be written ({error.strerror}); {remedy(error)}")
+    )
 
 
 @contextmanager
@@ -36,16 +36,13 @@ def changing_alone(path: Path, label: str) -> Generator[None]:
     The lock leaves no file behind. If ``path`` is a link, the folder it leads to is locked.
 
     Raises:
-        ConfigWriteError: the folder can't be created or opened.
-        EnvironmentFailure: another process holds the lock for too long.
+        EnvironmentFailure: the folder can't be created or opened, or another process holds the lock for too long.
     """
     with ExitStack() as held:
-        try:
+        with writing(label):
             parent = Path(os.path.realpath(path)).parent
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder = held.enter_context(opened(parent))
-        except OSError as error:
-            raise ConfigWriteError(label, error) from error
         with suppress(OSError):  # some file systems don't support locks
             if not wait_for_lock(folder, LOCK_SECONDS):
                 busy = f"{label} is being changed by another process; try again when it has ended"
@@ -57,12 +54,10 @@ def put_settings(path: Path, label: str, text: str) -> None:
     """Write ``text`` as a whole settings file; a new file is private to the user. Blocks.
 
     Raises:
-        ConfigWriteError: writing failed; the old file stays.
+        EnvironmentFailure: writing failed; the old file stays.
     """
-    try:
+    with writing(label):
         put_file(path, text.encode(), sync=True, mode=PRIVATE)
-    except OSError as error:
-        raise ConfigWriteError(label, error) from error
 
 
 @contextmanager
@@ -105,7 +100,7 @@ class ConfigWriter:
 
         Raises:
             ConfigError: the file, the key or the value is wrong; nothing was written.
-            ConfigWriteError: writing failed.
+            EnvironmentFailure: writing failed.
         """
         with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
@@ -115,7 +110,7 @@ class ConfigWriter:
         """Add the entries that a list does not have yet. A list that the file does not set begins with ``start``.
 
         Raises:
-            ConfigError, ConfigWriteError: as ``set``.
+            ConfigError, EnvironmentFailure: as ``set``.
         """
         with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
@@ -133,7 +128,7 @@ class ConfigWriter:
         """Add a table to a list of tables, such as ``models``, creating the list if the file does not have it.
 
         Raises:
-            ConfigError, ConfigWriteError: as ``set``.
+            ConfigError, EnvironmentFailure: as ``set``.
         """
         import tomlkit
 
@@ -149,7 +144,7 @@ class ConfigWriter:
         """Remove the table with this ``name`` from a list of tables.
 
         Raises:
-            ConfigError, ConfigWriteError: as ``set``, or because the file has no such table.
+            ConfigError, EnvironmentFailure: as ``set``, or because the file has no such table.
         """
         with changing_document(self._path, self.label, self._put) as document:
             table, group = self._table_of(document, parse_key(key))
@@ -165,7 +160,7 @@ class ConfigWriter:
         """Replace the content of the file by ``text``.
 
         Raises:
-            ConfigError, ConfigWriteError: as ``set``.
+            ConfigError, EnvironmentFailure: as ``set``.
         """
         with changing_alone(self._path, self.label):
             self._put(text)
@@ -210,11 +205,8 @@ class ConfigWriter:
         return ConfigError(self.label, written(key), problem)
 
     def _put(self, text: str) -> None:
-        try:
-            with trial_file(self._path, text.encode()) as draft:
-                self._check(draft)
-        except OSError as error:
-            raise ConfigWriteError(self.label, error) from error
+        with writing(self.label), trial_file(self._path, text.encode()) as draft:
+            self._check(draft)
         put_settings(self._path, self.label, text)
 
 

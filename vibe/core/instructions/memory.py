@@ -23,7 +23,7 @@ from msgspec import Struct, json
 from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
-from vibe.system.errors import EnvironmentFailure, UsageError, remedy
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 from vibe.system.files import FileLock, replace_file
 
 MAX_ENTRIES = 100
@@ -170,15 +170,13 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
     def _locked(self, scope: MemoryScope) -> Generator[_File]:
         """Yield the file's content while it is locked against changes by others."""
         path = self._path(scope)
-        try:
+        with os_error_as(lambda error: MemoryFileError(path, f"can't be written ({error.strerror})", remedy(error))):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = FileLock.acquire(path.with_suffix(".lock"), LOCK_SECONDS)
             if lock is None:
                 raise MemoryFileError(path, "is being changed by another process", "try again when it has ended")
             with lock:
                 yield self._read(scope)
-        except OSError as error:
-            raise MemoryFileError(path, f"can't be written ({error.strerror})", remedy(error)) from error
 
 
 class AgentMemory(Struct, eq=False):

@@ -12,11 +12,11 @@ UsageError
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from vibe.system.errors import EnvironmentFailure, UsageError, remedy
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 
 
 class SessionFolderError(EnvironmentFailure):
@@ -27,13 +27,9 @@ class SessionFolderError(EnvironmentFailure):
         super().__init__(f"{problem}: {remedy(error)}, or set VIBE_HOME to another folder")
 
 
-@contextmanager
-def writing_folder(path: Path) -> Generator[None]:
+def writing_folder(path: Path) -> AbstractContextManager[None]:
     """Raise system errors of the block as SessionFolderError."""
-    try:
-        yield
-    except OSError as error:
-        raise SessionFolderError(path, error) from error
+    return os_error_as(partial(SessionFolderError, path))
 
 
 class WorkspaceLockedError(EnvironmentFailure):

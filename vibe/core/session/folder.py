@@ -28,7 +28,7 @@ from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, writing_folder
-from vibe.system.errors import EnvironmentFailure, UsageError, remedy
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
 
@@ -181,13 +181,11 @@ class Transcript:
 
 def _read(path: Path, *, mend: bool) -> tuple[list[Record], int]:
     """Return all complete records of a file and the number of bytes after them, which ``mend`` cuts off."""
-    try:
+    with os_error_as(lambda error: TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions")):
         data = regular_bytes(path) if path.exists() else b""
         records, kept = _decode_lines(path, data)
         if mend and kept < len(data):
             os.truncate(path, kept)
-    except OSError as error:
-        raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
     return records, len(data) - kept
 
 
@@ -262,11 +260,11 @@ def _call(call: Any) -> ToolCall:
 
 
 def _add_line(path: Path, line: bytes) -> None:
-    try:
-        with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
-            append_all(descriptor, line + b"\n", os.fstat(descriptor).st_size)
-    except OSError as error:
-        raise TranscriptError(path, f"cannot be written ({error.strerror}); {remedy(error)}") from error
+    with (
+        os_error_as(lambda error: TranscriptError(path, f"cannot be written ({error.strerror}); {remedy(error)}")),
+        opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor,
+    ):
+        append_all(descriptor, line + b"\n", os.fstat(descriptor).st_size)
 
 
 class SessionFolder(Struct, frozen=True):

@@ -19,7 +19,7 @@ from vibe.core.skills.front_matter import (
     split_front_matter,
     text_of_field,
 )
-from vibe.system.errors import UsageError, closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean, os_error_as
 from vibe.system.files import is_open, regular_bytes
 
 MAX_BYTES = 200_000
@@ -158,10 +158,8 @@ def _template(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    try:
+    with os_error_as(lambda error: CommandFileError(path, f"can't be read ({error.strerror})")):
         content = regular_bytes(path, MAX_BYTES + 1)
-    except OSError as error:
-        raise CommandFileError(path, f"can't be read ({error.strerror})") from error
     if len(content) > MAX_BYTES:
         raise CommandFileError(path, f"longer than {MAX_BYTES:,} bytes, shorten it")
     return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")

@@ -29,7 +29,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.patterns import left_out, our_tool_name
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
-from vibe.system.errors import UsageError, closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean, os_error_as
 from vibe.system.files import entries_of, regular_bytes
 
 SKILL_FILE = "SKILL.md"
@@ -262,10 +262,8 @@ def split_tools(text: str) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> str:
-    try:
+    with os_error_as(lambda error: SkillFileError(path, f"it can't be read ({error.strerror})")):
         data = regular_bytes(path, MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise SkillFileError(path, f"it can't be read ({error.strerror})") from error
     if len(data) > MAX_FILE_BYTES:
         raise SkillFileError(path, f"it is longer than {MAX_FILE_BYTES} bytes, move details to files beside it")
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.config.dotenv import read_env_file, with_variable, write_variable
-from vibe.core.config.writer import ConfigWriteError
+from vibe.system.errors import EnvironmentFailure
 
 FILE = """\
 # my keys
@@ -90,5 +90,5 @@ def test_of_writers_at_once_none_loses_its_variable(tmp_path: Path) -> None:
 def test_a_folder_that_can_not_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
 
-    with pytest.raises(ConfigWriteError, match=r"home/\.env can't be written"):
+    with pytest.raises(EnvironmentFailure, match=r"home/\.env can't be written"):
         write_variable(tmp_path / "home" / "x" / ".env", "home/.env", "KEY", "sk-secret")

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from vibe.system.errors import EnvironmentFailure, remedy
+from vibe.system.errors import EnvironmentFailure, os_error_as, remedy
 from vibe.system.files import FileLock, replace_file
 from vibe.system.keyring import KeyringError, delete_secret, read_secret, write_secret
 
@@ -135,11 +135,9 @@ class SignInStore:
     @contextmanager
     def _locked(self) -> Generator[dict[str, Entry]]:
         """Hold the file's lock, and yield its entries."""
-        try:
+        with os_error_as(self._unusable):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = FileLock.acquire(self.path.with_name(f".{self.path.name}.lock"), LOCK_SECONDS)
-        except OSError as error:
-            raise self._unusable(error) from error
         if lock is None:
             raise self._failure("are being changed by another process: try again")
         with lock:
@@ -163,10 +161,8 @@ class SignInStore:
         return entries
 
     def _write(self, entries: dict[str, Entry]) -> None:
-        try:
+        with os_error_as(self._unusable):
             replace_file(self.path, json.dumps({"servers": entries}, indent=2).encode() + b"\n", sync=True)
-        except OSError as error:
-            raise self._unusable(error) from error
 
     def _unusable(self, error: OSError) -> EnvironmentFailure:
         return self._failure(f"can't be used ({error.strerror or error}): {remedy(error)}")

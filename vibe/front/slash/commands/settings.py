@@ -22,7 +22,7 @@ from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
 from vibe.front.start_screen import price
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError, os_error_as
 from vibe.system.plain_text import counted, one_line
 from vibe.view.figures import dollars, short, took
 
@@ -89,10 +89,8 @@ def _settings(talk: Talk) -> Settings:
 
 def _set(settings: Settings, key: str, word: str) -> str:
     value = settings.value_of(key, word)
-    try:
+    with os_error_as(lambda error: UsageError(f"/config {key}: the file can't be written ({error.strerror})")):
         settings.writer(project=False, key=key).set(key, value)
-    except OSError as error:
-        raise UsageError(f"/config {key}: the file can't be written ({error.strerror})") from error
     return settings.label(settings.path(project=False))
 
 
