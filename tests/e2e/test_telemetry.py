@@ -140,7 +140,7 @@ def test_a_receiver_that_is_gone_costs_one_warning(vibe: VibeCommand) -> None:
     record = _demo(vibe)
     assert record["outcome"] == "completed"
     [warning] = record["warnings"]
-    assert f":{port} takes no spans" in warning
+    assert f":{port} takes no spans (no answer: check the address)" in warning
 
 
 def test_a_receiver_that_takes_spans_but_no_metrics_costs_one_warning(vibe: VibeCommand, received: Received) -> None:
@@ -159,7 +159,7 @@ def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) ->
         port = taken.getsockname()[1]
     ended = vibe("events", "export", str(journal), "--otlp", f"http://127.0.0.1:{port}")
     assert ended.code == 3
-    assert ended.err.startswith(f"vibe: http://127.0.0.1:{port} takes no spans: ")
+    assert ended.err.startswith(f"vibe: http://127.0.0.1:{port} takes no spans (no answer: check the address); ")
 
 
 def test_a_receiver_that_is_elsewhere_now_has_taken_nothing(vibe: VibeCommand, tmp_path: Path) -> None:
@@ -169,7 +169,14 @@ def test_a_receiver_that_is_elsewhere_now_has_taken_nothing(vibe: VibeCommand, t
     with otlp_receiver() as received:
         received.status = 308
         ended = vibe("events", "export", str(journal), "--otlp", received.address)
-    assert (ended.code, f"{received.address} takes no spans: check the address" in ended.err) == (3, True)
+    assert (ended.code, f"{received.address} takes no spans (it answers HTTP 308)" in ended.err) == (3, True)
+
+
+def test_what_a_busy_receiver_answers_is_told(vibe: VibeCommand, received: Received) -> None:
+    _configure(vibe, received.address)
+    received.status = 503
+    [warning] = _demo(vibe)["warnings"]
+    assert f"{received.address} takes no spans (it answers HTTP 503); `vibe events export" in warning
 
 
 def test_what_is_no_address_is_told(vibe: VibeCommand) -> None:

@@ -74,6 +74,7 @@ SEND_SECONDS = 5.0
 LAST_SECONDS = 10.0
 """The time in which a receiver must begin to take the last of the spans, when a run's record waits for it."""
 GOAL_LENGTH = 60
+OK = 200
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
 """The kinds of spans, with which their keys begin."""
 NOTED: Final[Mapping[type, tuple[str, Mapping[str, str]]]] = {
@@ -130,17 +131,29 @@ class _FixedIds(IdGenerator):
 
 
 class _CountingExporter(OTLPSpanExporter):
-    """Sends spans until some are ``lost``: refused, or later than ``until``. The others are counted as ``taken``."""
+    """Sends spans until some are ``lost``: refused, or later than ``until``. The others are counted as ``taken``.
 
-    lost, taken, until = False, 0, float("inf")
+    ``status`` is that of the receiver's last answer, or 0 if the last request got none.
+    """
+
+    lost, taken, until, status = False, 0, float("inf"), 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans; fail at once if an earlier request failed."""
-        in_time = not self.lost and time.monotonic() < self.until
-        result = super().export(spans) if in_time else SpanExportResult.FAILURE
+        result = SpanExportResult.FAILURE
+        if not self.lost and time.monotonic() < self.until:
+            self.status = 0
+            result = super().export(spans)
         self.lost = result is not SpanExportResult.SUCCESS
         self.taken += 0 if self.lost else len(spans)
         return result
+
+    def hear(self, response: Response, **_: object) -> None:
+        """Keep the status of an answer. A redirect fails: the exporter follows none, but takes it for a success."""
+        self.status = response.status_code
+        if response.is_redirect:
+            response.close()
+            raise TooManyRedirects(response=response)
 
 
 class _CountingMetricExporter(OTLPMetricExporter):
@@ -153,13 +166,6 @@ class _CountingMetricExporter(OTLPMetricExporter):
         result = super().export(metrics_data, timeout_millis, **more)  # pyright: ignore[reportUnknownMemberType]  untyped there
         self.lost = result is not MetricExportResult.SUCCESS
         return result
-
-
-def _refuse_redirect(response: Response, **_: object) -> None:
-    """Fail if the receiver is elsewhere. The exporter follows no redirect, but takes it for a success."""
-    if response.is_redirect:
-        response.close()
-        raise TooManyRedirects(response=response)
 
 
 class _OpenSpan(Struct, kw_only=True):
@@ -212,9 +218,9 @@ class Telemetry:
         self._ended = 0
         self._ids = _FixedIds()
         session = Session()
-        session.hooks["response"] = [_refuse_redirect]
         to: dict[str, Any] = {"headers": dict(headers), "timeout": SEND_SECONDS, "session": session}
         self._exporter = _CountingExporter(f"{endpoint}/v1/traces", **to)
+        session.hooks["response"] = [self._exporter.hear]
         resource = Resource.create({"service.name": "vibe"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(
@@ -278,9 +284,11 @@ class Telemetry:
             self._metrics.shutdown()  # pyright: ignore[reportUnknownMemberType]  untyped there
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
             self._provider.shutdown()
-            problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans: check the address"
+            problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans"
+            status = self._exporter.status
+            why = {0: "no answer: check the address", OK: "too slow"}.get(status, f"it answers HTTP {status}")
             raise EnvironmentFailure(
-                f"{self._endpoint} {problem}; "
+                f"{self._endpoint} {problem} ({why}); "
                 f"`vibe events export RUN --otlp {self._endpoint}` sends those of a run later"
             )
 
