@@ -439,13 +439,16 @@ def list_is_opened(page: Page, ids: list[str], top: int) -> None:
     page.click("#dock [data-pane=run]")
     page.wait("[...document.querySelectorAll('#outline .line')].map((one) => one.dataset.line).join()")
     assert page.run("document.querySelectorAll('#outline .line').length") == top
+    assert page.run("document.querySelector('#outline [data-line=last]').textContent") == "lastcode"
 
 
 async def test_a_list_of_500_is_one_box_and_opened_shows_what_failed_first(vibe: VibeCommand, browser: Browser) -> None:
     ids = [f"fix-{number:03}" for number in range(500)]
     steps = (
         *(e.StepOutline(id=name, title=name, mode="code") for name in ("find", "fix", "sum")),
-        e.StepOutline(id="last", title="last", mode="code", depends_on=("fix",)),
+        e.StepOutline(
+            id="last", title="last", mode="code", depends_on=("fix",), order=e.WorkOrder(verify=("make test",))
+        ),
     )
     made = tuple(e.ItemOutline(id=name, key=name, title=f"Fix {name}.py") for name in ids)
 

@@ -140,14 +140,14 @@ function doing(row) {
 
 function showOutline() {
   lines.clear();
-  if (isNarrow()) for (const id of itemsOf()) lines.set(id, lineOf(id));
+  if (isNarrow()) for (const id of itemsOf()) lines.set(id, h("button"));
   $("#outline").replaceChildren(...lines.values());
 }
 
 /** A line about a step: its mark, name, activity or result, and a mark per check. */
-export const lineOf = (id, name = id, row = step(id)) => h("button.line",
+export const lineOf = (id, name, row) => h("button.line",
   { "data-line": id, "data-key": id, "data-open": id }, tick(statusOf(row)), h("div", h("b", name), h("p", doing(row))),
-  h("span", (row.checks ?? []).map((one) => mark(one[1]) || "·").join("")));
+  h("span", (row.checks ?? []).map((one) => mark(one[1])).join("")));
 export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).map(([one, text]) =>
   h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
   { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
