@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -158,25 +159,22 @@ class JournalReader:
 
     def __init__(self, path: Path, first: int = 1) -> None:
         self.path = path
-        self._first = first
-        self._seq = 0
         try:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
             raise JournalError(
                 path, error.strerror or "it can't be opened", "check the path and its permissions"
             ) from error
-        self._lines = _whole_lines(self._file)
+        self._lines = islice(enumerate(_whole_lines(self._file), start=1), max(first, 1) - 1, None)
 
     def read_batch(self, limit: int = BATCH_BYTES) -> list[tuple[int, bytes]]:
         """Return the next bodies with their numbers, about ``limit`` bytes of them, or an empty list at the end."""
         batch: list[tuple[int, bytes]] = []
         size = 0
-        while size < limit and (line := next(self._lines, None)) is not None:
-            self._seq += 1
-            if self._seq >= self._first:
-                batch.append((self._seq, line[:-1]))
-                size += len(line)
+        while size < limit and (numbered := next(self._lines, None)) is not None:
+            seq, line = numbered
+            batch.append((seq, line[:-1]))
+            size += len(line)
         return batch
 
     def close(self) -> None:

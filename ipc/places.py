@@ -197,7 +197,7 @@ def _tcp_addresses(events: str) -> Addresses:
         raise BusUnavailableError(
             events, "it is not tcp://HOST:PORT", f"write tcp://127.0.0.1:5555 (a port from 1 to {_LAST_PORT})"
         )
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise BusUnavailableError(
             events,
             "it is reachable from other machines, which without TLS and client certificates could all read it",
@@ -209,10 +209,9 @@ def _tcp_addresses(events: str) -> Addresses:
     )
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
+def is_loopback(host: str) -> bool:
+    """Return whether a host of that name can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"

@@ -304,15 +304,19 @@ class Subscription:
 
     async def _read_journal(self, reader: JournalReader) -> None:
         batch = await to_thread.run_sync(reader.read_batch)
-        for seq, body in batch:
+        for line, body in batch:
             try:
                 head = decode_head(body)
             except CodecError as error:
+                if self._ready:  # those before it first
+                    reader.close()
+                    self._reader = await to_thread.run_sync(JournalReader, reader.path, line)
+                    return
                 remedy = "give the path of a journal.jsonl of a run"
-                raise JournalError(reader.path, f"its line {seq} is not an event", remedy) from error
+                raise JournalError(reader.path, f"its line {line} is not an event", remedy) from error
             self.source = self.source or head.source
-            if seq == self._next:
-                self._deliver(seq, body, head.topic)
+            if self._next is not None and head.seq >= self._next:
+                self._deliver(head.seq, body, head.topic)
                 self.replayed += 1
         if not batch:
             await self._finish()

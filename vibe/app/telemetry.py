@@ -74,7 +74,6 @@ SEND_SECONDS = 5.0
 LAST_SECONDS = 10.0
 """The time in which a receiver must begin to take the last of the spans, when a run's record waits for it."""
 GOAL_LENGTH = 60
-OK = 200
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
 """The kinds of spans, with which their keys begin."""
 NOTED: Final[Mapping[type, tuple[str, Mapping[str, str]]]] = {
@@ -286,7 +285,7 @@ class Telemetry:
             self._provider.shutdown()
             problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans"
             status = self._exporter.status
-            why = {0: "no answer: check the address", OK: "too slow"}.get(status, f"it answers HTTP {status}")
+            why = {0: "no answer: check the address", 200: "too slow"}.get(status, f"it answers HTTP {status}")
             raise EnvironmentFailure(
                 f"{self._endpoint} {problem} ({why}); "
                 f"`vibe events export RUN --otlp {self._endpoint}` sends those of a run later"

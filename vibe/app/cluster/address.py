@@ -11,11 +11,11 @@ import ssl
 from contextlib import closing
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 
 from msgspec import Struct
 
+from ipc.places import is_loopback
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
@@ -96,14 +96,6 @@ def parse_address(text: str, *, lowest_port: int = 1) -> ClusterAddress:
             "use tls:// with the certificates of `vibe cluster certs`"
         )
     return ClusterAddress(text=text, host=host, port=int(link[3]), is_encrypted=link[1] == "tls")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host of that name can be reached only from this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_certificates(folder: str) -> Certificates:

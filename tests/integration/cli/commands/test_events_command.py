@@ -205,3 +205,14 @@ def test_the_tail_of_a_publisher_that_died_is_no_success(surroundings: Surroundi
     assert surroundings.run("tail", str(journal)) == 1
     assert "hello" in surroundings.out.getvalue()
     assert "died" in surroundings.err.getvalue()
+
+
+def test_of_a_damaged_journal_all_before_the_damage_is_printed_and_each_event_once(
+    surroundings: Surroundings, bus: EventBus, tmp_path: Path
+) -> None:
+    publish(bus)
+    lines = bus.journal.path.read_bytes().splitlines(keepends=True)
+    (tmp_path / "file").write_bytes(b"".join([*lines, lines[-1], b"damage\n", *lines]))
+    assert surroundings.run("tail", str(tmp_path / "file"), "--from", "1", "--output", "json") == 2
+    assert surroundings.out.getvalue().encode().splitlines(keepends=True) == lines
+    assert f"its line {len(lines) + 2} is not an event" in surroundings.err.getvalue()
