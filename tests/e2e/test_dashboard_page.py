@@ -936,7 +936,7 @@ async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
         await to_thread.run_sync(page.wait, status("a", "in_progress"))
         notes = "window.notes = []; window.Notification = class { constructor(title, told) { notes.push(told.body) }"
         page.run(notes + "close() { notes.push('closed') } static requestPermission = async () => 'granted' }")
-        page.run("document.hasFocus = () => false; localStorage.removeItem('vibe seen')")
+        page.run("document.hasFocus = () => false; localStorage.removeItem('seen')")
 
         def rings() -> None:
             page.look(1200, 860)
@@ -1134,6 +1134,23 @@ async def test_over_plain_http_by_another_name_it_answers_as_well(vibe: VibeComm
         await to_thread.run_sync(by_mouse, page, "Permission", "Once")
         assert await to_thread.run_sync(page.run, "isSecureContext") is False
         assert [command.request_id for command in run.taken if isinstance(command, Approve)] == ["request-1"]
+
+
+async def test_a_browser_that_stores_nothing_follows_a_run_as_well(vibe: VibeCommand, browser: Browser) -> None:
+    refuses = (
+        "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name,"
+        "{ configurable: true, get() { throw new DOMException('denied', 'SecurityError') } })"
+    )
+    async with running(vibe.home) as run:
+        run.begins()
+        url = (await to_thread.run_sync(served, vibe))["url"]
+        page = await to_thread.run_sync(browser.page)
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=refuses)
+        await to_thread.run_sync(page.open, url)
+        await to_thread.run_sync(page.wait, status("a", "pending"))
+        run.moves("a", "in_progress")
+        await to_thread.run_sync(page.wait, status("a", "in_progress"))
+        assert page.said == []
 
 
 def test_a_page_too_many_says_why_and_comes_once_there_is_room(links: dict[str, Any], browser: Browser) -> None:

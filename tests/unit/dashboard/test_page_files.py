@@ -13,7 +13,8 @@ MOST_BYTES, MOST_COLUMNS = 101_590, 120
 MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|\beval\b|new Function"
 )
-ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/2000/svg)")
+ELSEWHERE = re.compile(r"https?://(?!www\.w3\.org/2000/svg)|[\"'`]/[?\w]")
+"""Addresses of other hosts, and those that a proxy which serves the page below a path of its own would not pass on."""
 
 
 def test_all_of_it_is_small() -> None:

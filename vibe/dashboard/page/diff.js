@@ -38,8 +38,8 @@ export const small = (text) => h("div.df", parse(text).map((file) => [file.path 
   numbered(file).map((line) => lineOf(line))]));
 
 const place = () => `vibe ${ui.run} ${ui.step}`;
-const comments = (of = place()) => JSON.parse(localStorage.getItem(of) ?? "[]");
-const save = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all));
+const comments = (of = place()) => JSON.parse(localStorage[of] ?? "[]");
+const save = (all, of = place()) => localStorage[of] = JSON.stringify(all);
 
 /** The single edits of a step in the shared folder, whose net result is known only at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>

@@ -35,7 +35,7 @@ export function showInbox() {
 async function settle(card) {
   if (card.isOurs || isPast()) return;
   const { dataset: { request: id }, run, by } = card;
-  const { answered = {} } = by || run === ui.run ? {} : await ask("/api/runs/" + encodeURIComponent(run)),
+  const { answered = {} } = by || run === ui.run ? {} : await ask("api/runs/" + encodeURIComponent(run)),
     row = answered[id] ?? tables.run.get("answered:" + id);
   const note = h("p.settled", { role: "status", "data-key": "was " + card.dataset.key },
     `${card.label}: ${by ?? (row ? given(row) : "no longer open")}`);
@@ -67,7 +67,7 @@ function cardOf(id, row) {
 async function send(card, id, body) {
   if (card.isOurs || performance.now() - card.since < GUARD_MS || !mayAct()) return;
   card.isOurs = true;
-  const reply = await ask("/api/requests/" + encodeURIComponent(id), body);
+  const reply = await ask("api/requests/" + encodeURIComponent(id), body);
   if (reply.ok || reply.error === "answered") {
     if (!reply.ok) Object.assign(card, { isOurs: false, by: given(reply) });
     away.add(id);

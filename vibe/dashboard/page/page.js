@@ -85,7 +85,7 @@ async function lookElsewhere() {
     `${id} ${row.requests}`).join();
   if (key === elsewhere) return;
   elsewhere = key;
-  const { requests = {} } = key ? await ask("/api/runs") : {};
+  const { requests = {} } = key ? await ask("api/runs") : {};
   ui.others = new Map(Object.entries(requests).filter(([, row]) => row.run !== ui.run));
   changed("request:");
 }
@@ -95,7 +95,7 @@ function find({ target }) {
   ui.find = value.toLowerCase();
   changed("all");
   if (value.length > 2) later("find", 300, async () => {
-    const { hits: found = [] } = await ask("/api/search?" + new URLSearchParams({ q: value }));
+    const { hits: found = [] } = await ask("api/search?" + new URLSearchParams({ q: value }));
     if (target.value === value) hits = found.slice(0, MOST_HITS);
     changed("board");
   });
@@ -196,8 +196,8 @@ function follow({ target }) {
 
 /** Keep the view in the address, so that the browser's back leads to the view before. */
 function remember() {
-  const { run, step, tab } = ui, to = "/?" + new URLSearchParams({ run, step, tab });
-  if (location.href.endsWith(location.host + to)) return;
+  const { run, step, tab } = ui, to = "?" + new URLSearchParams({ run, step, tab });
+  if (location.href.endsWith("/" + to)) return;
   history[isBack || !/run=[^&]/.test(location.search) ? "replaceState" : "pushState"](null, "", to);
 }
 
@@ -247,7 +247,7 @@ const notes = new Map(), going = new Set();
 function announce(key, text) {
   if (notes.has(key)) return;
   notes.set(key, null);
-  if (Date.now() - (localStorage.getItem("vibe seen") ?? 0) < 3000) return;
+  if (Date.now() - (localStorage.seen ?? 0) < 3000) return;
   notes.set(key, new Notification("vibe", { body: plain(text), tag: key, silent: !ui.sound }));
 }
 
@@ -315,7 +315,7 @@ function showKeys() {
 }
 
 function begin() {
-  if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
+  if (location.hash.length > 1) sessionStorage.vibe = location.hash.slice(1);
   for (const [id, label] of Object.entries(LABELS).slice(1)) {
     $("#stage").append(h("div.sheet", { id, role: "tabpanel", "aria-label": label, tabindex: 0 }));
   }
@@ -342,7 +342,7 @@ function begin() {
   });
   if (document.hidden) rest();  // opened behind another tab
   setInterval(() => {
-    if (!document.hidden && document.hasFocus()) localStorage.setItem("vibe seen", Date.now());
+    if (!document.hidden && document.hasFocus()) localStorage.seen = Date.now();
     showClocks();
     if (isLive()) changed("head", "timeline");
   }, 1000);

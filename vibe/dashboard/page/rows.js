@@ -71,7 +71,7 @@ function frame(text) {
   changed();
 }
 
-const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") });
+const authorization = () => ({ Authorization: "Bearer " + sessionStorage.vibe });
 
 /** Connect again if nothing more is heard: a network that went, as in a sleep, may fail without an error. */
 function listen() {
@@ -89,7 +89,7 @@ export async function connect() {
     try {
       listen();
       const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
-      const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
+      const reply = await fetch("api/stream?" + query, { headers: authorization(), signal: mine.signal,
         cache: "no-store" });
       if (reply.status === 401) return disconnect(), report("off", "open the link that vibe printed");
       if (reply.status === 404 && !gone && (gone = ui.run)) continue;  // the list, at least
@@ -113,7 +113,7 @@ export async function connect() {
 }
 export const disconnect = () => (clearTimeout(silence), open?.abort(), (open = null));
 
-/** A unique id. Plain HTTP by another name has no `crypto.randomUUID`. */
+/** A unique id. Plain HTTP by another name lacks `crypto.randomUUID`. */
 export const newId = () => `${Date.now()} ${Math.random()}`;
 
 /** Ask the server. Return its answer, and `ok`. */
@@ -127,7 +127,7 @@ export async function ask(path, body) {
     return { ok: false, message: "the server can't be reached" };
   }
 }
-const path = (...parts) => "/api/runs/" + [ui.run, ...parts].map(encodeURIComponent).join("/");
+const path = (...parts) => "api/runs/" + [ui.run, ...parts].map(encodeURIComponent).join("/");
 export const stepPath = (...parts) => path("steps", ui.step, ...parts);
 export async function command(type, fields = {}) {
   const reply = await ask(path("commands"), { type, ...fields });

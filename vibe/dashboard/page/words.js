@@ -2,6 +2,10 @@
 const ANSI = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
 const JOINING = /\p{Emoji}\ufe0f|[\p{ExtPict}\p{EMod}\ufe0f]\u200d(?=\p{ExtPict})|\p{sc=Arab}\u200c(?=\p{sc=Arab})/u;
 const UNSEEN = new RegExp(String.raw`[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800](?<![\n\t]|${JOINING.source})`, "gu");
+// What a browser refuses to store is kept while the page is open.
+for (const name of ["localStorage", "sessionStorage"]) try { window[name].vibe; } catch {
+  Object.defineProperty(window, name, { value: {} });
+}
 export const $ = (query, within = document) => within.querySelector(query);
 export const $$ = (query, within = document) => [...within.querySelectorAll(query)];
 
