@@ -19,7 +19,7 @@ from msgspec import structs
 from ipc import events as e
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
-from vibe.view.plain import plain
+from tests.fakes.plain_view import plain
 from vibe.view.view import View, apply
 
 EVENTS = 100_000

@@ -97,15 +97,6 @@ class ChecksView(Struct, frozen=True):
 NO_CHECKS = ChecksView()
 
 
-class AttemptView(Struct, frozen=True):
-    """An attempt that ended at ``ended_at`` (unix seconds), after ``seconds`` in total."""
-
-    number: int
-    outcome: str
-    seconds: float
-    ended_at: float
-
-
 class StatusChange(Struct, frozen=True):
     """A change of a step to ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
 
@@ -224,33 +215,6 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         models = () if self.order is None else self.order.models
         place = min(self.attempt, len(models))
         return f"{models[place - 1]}, {ORDINALS[place - 1]} of {len(models)}" if models else ""
-
-    @property
-    def workspace(self) -> str:
-        """``shared`` or ``worktree``."""
-        return self.state.outline.workspace
-
-    @property
-    def tolerated(self) -> bool:
-        """True if it failed or was cancelled and the plan continues as if it had completed."""
-        return self.state.tolerated
-
-    @property
-    def attempts(self) -> list[AttemptView]:
-        """Its attempts that have ended."""
-        ended = self.state.attempts
-        return [AttemptView(each.number, each.result.outcome, each.seconds, each.ended_at) for each in ended]
-
-    @property
-    def reused_from(self) -> str | None:
-        """The id of the plan that its result was reused from."""
-        return self.state.reused_from
-
-    @property
-    def stopping(self) -> tuple[str, str] | None:
-        """The status that it will have once its attempt has ended, and who asked for that; None if nobody did."""
-        stopping = self.state.stopping
-        return None if stopping is None else (stopping.status, stopping.by)
 
     @property
     def reused(self) -> bool:

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.events import Event
+from tests.fakes.plain_view import look
 from vibe.view import agent_view, view
 from vibe.view.agent_view import AgentView, CallView
-from vibe.view.plain import look
 from vibe.view.view import ANEW, View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent"}

@@ -18,7 +18,6 @@ from tests.unit.planner.facts import ended
 from vibe.core.budget import WAITED as HAD_ROOM
 from vibe.core.llm.announcing import WAIT, WAITED
 from vibe.core.messages import Outcome
-from vibe.view.plain import plain
 from vibe.view.plan_view import PlanView, StepView, depths
 from vibe.view.view import PASSING, View, apply, lose
 
@@ -427,15 +426,16 @@ def test_the_checks_of_all_steps_are_counted_as_they_run() -> None:
     assert counted(started(steps[0])) == (1, 0, 2, 0), "those of a step that is gone no more"
 
 
-def test_as_plain_data_a_step_has_its_order_its_attempts_and_who_stops_it() -> None:
+def test_a_step_has_its_order_its_attempts_and_who_stops_it() -> None:
     order = e.WorkOrder(prompt="Do it", on_failure="continue")
     view = view_of(started(structs.replace(outline("a"), order=order, workspace="worktree")), moved("a", "in_progress"))
     changed = apply(view, e.PlanActEvent(step_id="a", attempt=1, status="skipped", by="Ana"))
-    said = plain(view)["plans"][""]["steps"]["a"]
+    step = view.plans[""].steps["a"]
     assert ("plans", "", "steps", "a") in changed
-    assert (said["order"], said["workspace"]) == ({"prompt": "Do it", "on_failure": "continue"}, "worktree")
-    assert (said["stopping"], said["tolerated"], said["reused_from"]) == (("skipped", "Ana"), False, None)
+    assert (step.order, step.merges) == (order, True)
+    assert step.state.stopping is not None
+    assert (step.state.stopping.status, step.state.stopping.by) == ("skipped", "Ana")
     result = StepResult(outcome=Outcome.FAILED)
     apply(view, ended("a", result, at=130.0))
-    (attempt,) = plain(view)["plans"][""]["steps"]["a"]["attempts"]
-    assert (attempt["number"], attempt["outcome"], attempt["ended_at"]) == (1, "failed", 130.0)
+    (attempt,) = step.state.attempts
+    assert (attempt.number, attempt.result.outcome, attempt.ended_at) == (1, "failed", 130.0)

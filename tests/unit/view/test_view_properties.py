@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from ipc.codec import decode_event, encode_event
 from ipc.events import Event
+from tests.fakes.plain_view import look, plain
 from tests.fakes.stories import mixed, numbered, story, strays
 from vibe.view import agent_view
 from vibe.view.agent_view import Key
-from vibe.view.plain import look, plain
 from vibe.view.view import View, apply
 
 SEEDS = st.integers(0, 2**32)

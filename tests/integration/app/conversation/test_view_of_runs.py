@@ -18,12 +18,12 @@ from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from tests.fakes.model_server import Reply, ServedCall
+from tests.fakes.plain_view import plain
 from tests.integration.app.conversation.conftest import Rig
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import open_plan
-from vibe.view.plain import plain
 from vibe.view.view import View, apply
 
 EXAMPLES = Path(__file__).parents[4] / "plans-examples"

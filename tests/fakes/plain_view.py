@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from msgspec import Struct, to_builtins
@@ -17,7 +18,7 @@ _PROPERTIES: Final[dict[type, tuple[str, ...]]] = {
     PlanView: ("id", "status", "reason", "outcome", "counts", "total", "done", "tokens"),
     StepView: (
         *("id", "title", "mode", "depends_on", "status", "attempt", "reason", "reused", "merges", "summary"),
-        *("is_asking", "doing", "order", "workspace", "tolerated", "attempts", "reused_from", "stopping"),
+        *("is_asking", "doing", "order", "state.tolerated", "state.attempts", "state.reused_from", "state.stopping"),
     ),
     AgentView: ("doing", "first", "older"),
     RequestView: ("words",),
@@ -71,7 +72,7 @@ def _part(part: Struct, *, deep: bool) -> dict[str, Any]:
 
 
 def _field(part: Struct, name: str) -> Any:
-    value = getattr(part, name)
+    value = attrgetter(name)(part)
     if name in _NAMES_ONLY and isinstance(value, dict):
         return list(cast("dict[str, Any]", value))
     if isinstance(value, AgentView | EntryView):
