@@ -188,10 +188,7 @@ class StepRunner:
         """Return the item that a step is for; a long one is written to a file."""
         file = await anyio.to_thread.run_sync(self._store.write_item, child) if child.is_long else None
         pattern = schedule_of(self._state).steps[child.pattern]
-        return GivenItem(
-            file=None if file is None else str(file),
-            writes=None if pattern.writes is None else tuple(pattern.writes),
-        )
+        return GivenItem(file=file, writes=None if pattern.writes is None else tuple(pattern.writes))
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         """Give the attempt to the executor; any exception becomes a result."""

@@ -4,7 +4,6 @@ EnvironmentFailure                 (vibe.system.errors, exit 3)
 └── StoreError                     the plan's folder can't be used
     ├── StoreWriteError            the disk is full, read-only or missing; nothing half-written stays
     ├── BrokenPlanError            a file of the folder can't be read back
-    │   └── EarlierJournalError    its journal has the form of an earlier version
     └── PlanLockedError            another process runs the plan
 UsageError                         (vibe.system.errors, exit 2)
 └── UnknownPlanError               no folder has that id
@@ -17,6 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
+
+RESTORE = "restore the file from a backup or run the plan again"
+PERMIT = "permit this user to read it"
+OTHER_VERSION = f"use the vibe that wrote it, {RESTORE}"
 
 
 class StoreError(EnvironmentFailure):
@@ -42,17 +45,18 @@ def writing(path: Path) -> AbstractContextManager[None]:
 class BrokenPlanError(StoreError):
     """A file of a plan's folder can't be read back; ``where`` is the file, with a line number if there is one."""
 
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan again")
+    def __init__(self, where: str, problem: str, advice: str = RESTORE) -> None:
+        super().__init__(f"{where}: {problem}; {advice}")
 
 
-class EarlierJournalError(BrokenPlanError):
-    """A plan's journal was written by an earlier version in a format that this one no longer reads."""
+def reading(path: Path) -> AbstractContextManager[None]:
+    """Turn an OSError in the block into a ``BrokenPlanError`` about a path."""
+    return os_error_as(partial(_unreadable, path))
 
-    def __init__(self, where: str, version: str) -> None:
-        by = f"vibe {version}" if version else "an earlier vibe"
-        problem = f"was written by {by} in a format this version can't read"
-        StoreError.__init__(self, f"{where}: {problem}; finish the plan with that version, or run its plan file again")
+
+def _unreadable(path: Path, cause: OSError) -> BrokenPlanError:
+    problem = "is missing" if isinstance(cause, FileNotFoundError) else cause.strerror or "cannot be read"
+    return BrokenPlanError(str(path), problem, PERMIT if isinstance(cause, PermissionError) else RESTORE)
 
 
 class PlanLockedError(StoreError):

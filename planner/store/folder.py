@@ -22,7 +22,7 @@ from planner.plan.model import Slug, Step, own_ids
 from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, evolve, fold
 from planner.state.state import State
-from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanError, writing
+from planner.store.errors import OTHER_VERSION, BrokenPlanError, PlanLockedError, UnknownPlanError, reading, writing
 from planner.store.journal import JournalContent, read_file, read_journal
 from subagents.executor import StepExecutor
 from vibe.system.errors import UsageError
@@ -292,7 +292,7 @@ class PlanFolder(Struct, frozen=True):
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             if any(problem["loc"] == ("version",) for problem in problems):
-                raise BrokenPlanError(str(path), "has a version this vibe can't read") from error
+                raise BrokenPlanError(str(path), "has a version this vibe can't read", OTHER_VERSION) from error
             first = problems[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
@@ -318,7 +318,7 @@ class PlanFolder(Struct, frozen=True):
         try:
             return fold((content or self.journal()).facts, self.plan_id)
         except FactInvalidError as error:
-            raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error), OTHER_VERSION) from error
 
     def snapshot(self) -> PlanSnapshot | None:
         """Return the latest snapshot, or None if it is missing or unreadable: only the journal is authoritative."""
@@ -455,12 +455,9 @@ def _creation(folder: PlanFolder) -> tuple[float, str]:
 
 
 def _plan_names(root: Path) -> list[str]:
-    try:
+    with reading(root), suppress(FileNotFoundError):
         return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise BrokenPlanError(str(root), error.strerror or "cannot be read") from error
+    return []
 
 
 def lock_plan(path: Path, plan_id: str) -> FileLock:

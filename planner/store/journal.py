@@ -10,26 +10,12 @@ from msgspec import Struct, ValidationError, json
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
-from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError, writing
+from planner.store.errors import OTHER_VERSION, BrokenPlanError, StoreWriteError, reading, writing
 from vibe.system.errors import os_error_as
 from vibe.system.files import append_all, regular_bytes, sync_data
 
 _encoder = json.Encoder()
 _decoder: json.Decoder[Fact] = json.Decoder(Fact)
-
-
-class _EarlierRecord(Struct):
-    """A line in a journal of an earlier version, whose journals held records of their own in place of events."""
-
-    type: str
-    version: str = ""
-
-
-_EARLIER = frozenset({
-    "started", "edited", "plan", "step", "attempt", "decision", "decision.opened", "reset", "revised", "reused",
-    "left",
-})  # fmt: skip
-_earlier_decoder = json.Decoder(_EarlierRecord)
 
 
 class JournalContent(Struct, frozen=True, kw_only=True):
@@ -51,12 +37,8 @@ def read_file(path: Path) -> bytes:
     Raises:
         BrokenPlanError: the file is missing or can't be read.
     """
-    try:
+    with reading(path):
         return regular_bytes(path)
-    except FileNotFoundError as error:
-        raise BrokenPlanError(str(path), "is missing") from error
-    except OSError as error:
-        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
 
 
 def read_journal(path: Path) -> JournalContent:
@@ -76,8 +58,8 @@ def read_journal(path: Path) -> JournalContent:
         try:
             facts.append(_decoder.decode(line))
         except ValidationError as error:
-            _refuse_earlier(path, lines)
-            raise BrokenPlanError(f"{path}:{number + 1}", f"is not a fact this version knows ({error})") from error
+            problem = f"is not a fact this version knows ({error})"
+            raise BrokenPlanError(f"{path}:{number + 1}", problem, OTHER_VERSION) from error
         except INVALID_JSON as error:
             if number < last:
                 raise BrokenPlanError(f"{path}:{number + 1}", f"is not a JSON line ({error})") from error
@@ -86,24 +68,6 @@ def read_journal(path: Path) -> JournalContent:
         length += len(line) + 1
     unfinished = length > len(sound)
     return JournalContent(facts=facts, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished)
-
-
-def _refuse_earlier(path: Path, lines: Sequence[bytes]) -> None:
-    """Refuse a journal that was written by a version whose journals are no longer read.
-
-    Raises:
-        EarlierJournalError: all its lines are of that kind.
-    """
-    version = ""
-    for line in lines:
-        try:
-            record = _earlier_decoder.decode(line)
-        except INVALID_JSON:
-            continue
-        if record.type not in _EARLIER:
-            return
-        version = version or record.version
-    raise EarlierJournalError(str(path), version)
 
 
 class PlanJournal:
@@ -156,7 +120,7 @@ class PlanJournal:
         """Put everything appended so far on disk. It waits for the disk, so call it from a worker thread.
 
         Raises:
-            StoreWriteError: the disk refused; a power cut may lose the facts.
+            StoreWriteError: the disk refused; a power cut may lose the facts. Or the file was moved away or deleted.
         """
         if self._failure is not None:
             raise self._failure
@@ -164,6 +128,7 @@ class PlanJournal:
         if self._synced >= reached:
             return
         with os_error_as(self._fail):
+            self.path.lstat()  # a file that was moved away still takes facts, but nobody would find them
             sync_data(self._fd)
         self._synced = max(self._synced, reached)
 

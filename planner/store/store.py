@@ -188,7 +188,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         with writing(path):
             replace_file(path, data, sync=True)
 
-    def write_item(self, child: Child) -> Path:
+    def write_item(self, child: Child) -> str:
         """Write an item to a file that the agent of its step can read, and return the file.
 
         Raises:
@@ -197,7 +197,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         path = self.step_folder(child.id) / files.ITEM_FILE
         with writing(path):
             replace_file(path, as_text(child.item).encode("utf-8", "replace"), sync=False)
-        return path
+        return str(path)
 
     def effective(self) -> LoadedPlan:
         """Return the current plan.

@@ -14,7 +14,14 @@ from msgspec import Struct, convert, structs, to_builtins
 from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
-from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some, on_disk
+from subagents.worktree.errors import (
+    GitFailedError,
+    MergeRefusedError,
+    StaleTreeError,
+    WorktreeError,
+    name_some,
+    on_disk,
+)
 from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, merge_trees, plan_merge
 from subagents.worktree.repository import DETACHED_HEAD, Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
@@ -105,13 +112,17 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
             replace_file(self.folder.with_name(MERGE_FILE), f"{commit} {ref}".encode(), sync=False)
 
     def check_base(self, repository: Repository, base: Base) -> None:
-        """Check that a base is on the branch of the latest merge, or holds that merge.
+        """Check that a base is on the branch of the latest merge, or holds that merge, be it squashed or rebased.
 
         Raises:
             WorktreeError: It is elsewhere, and so lacks the work of earlier steps.
         """
         commit, _, ref = text_of(self.folder.with_name(MERGE_FILE)).partition(" ")
         if commit and (not ref or ref != base.ref) and not repository.is_ancestor(commit, base.head):
+            with suppress(GitFailedError):
+                merged, clashes = merge_trees(repository, base.head, commit)
+                if not clashes and not repository.changes(base.head, merged):
+                    return
             problem = f"which lacks the work of earlier steps, merged at {ref or DETACHED_HEAD}"
             now = base.ref or DETACHED_HEAD
             raise WorktreeError(f"the repository is at {now}, {problem}: switch back, then run the step again")

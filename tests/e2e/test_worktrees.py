@@ -337,6 +337,26 @@ def test_a_killed_run_goes_on_in_the_same_worktree_and_leaves_nothing(vibe: Vibe
     nothing_is_left(vibe)
 
 
+@pytest.mark.parametrize("words", [["cancel"], ["skip", "b"]])
+def test_of_a_plan_killed_after_a_merge_no_command_calls_that_step_undone(
+    vibe: VibeCommand, repo: Path, words: list[str]
+) -> None:
+    steps = [worktree_step("a", "echo > a.txt"), worktree_step("b", "echo > b.txt", depends_on=["a"])]
+    assert vibe("plan", "run", plan_file(vibe, *steps)).code == 0
+    [journal] = vibe.home.glob("plans/*/journal.jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    begun = next(n for n, line in enumerate(lines) if '"step_id":"b"' in line and '"status":"in_progress"' in line)
+    journal.write_text("".join(lines[: begun + 1]))  # what a kill leaves that comes before the attempt is recorded
+    (journal.parent / "state.json").unlink()
+
+    vibe("plan", words[0], "latest", *words[1:])
+
+    [plan] = json.loads(vibe("plan", "list", "--output", "json").out)
+    assert plan["counts"] == {"completed": 2}
+    assert (repo / "b.txt").exists()
+    nothing_is_left(vibe)
+
+
 def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, repo: Path) -> None:
     started = vibe.workdir.parent / "started"
     plan = plan_file(vibe, worktree_step("a", f"echo half > half.txt; touch {started}; exec sleep 600"))

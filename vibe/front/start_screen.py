@@ -259,7 +259,7 @@ def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Ite
 def _stands(plan: PlanSummary, now: float) -> str:
     """Return a plan's progress, when it was paused, and why."""
     done, total = plan.progress
-    why = " as its process ended" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
+    why = " as its run broke off" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
     return f"{done} of {total} done · paused {past_time(plan.updated, now)}{why}"
 
 

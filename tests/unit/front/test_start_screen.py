@@ -162,7 +162,7 @@ def test_of_a_conversation_that_goes_on_only_what_was_left_is_shown() -> None:
         (PlanStatus.PAUSED, "left", " when you left"),
         (PlanStatus.PAUSED, "decision", ", waits for a decision"),
         (PlanStatus.PAUSED, "user", ""),
-        (PlanStatus.ACTIVE, None, " as its process ended"),
+        (PlanStatus.ACTIVE, None, " as its run broke off"),
     ],
 )
 def test_a_paused_plan_says_why_and_what_it_will_still_take(status: PlanStatus, reason: str | None, why: str) -> None:

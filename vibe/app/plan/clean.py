@@ -10,10 +10,12 @@ from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, json, structs
 
+from ipc.events import PlanAttemptEvent
 from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
+from planner.store.store import PlanStore
 from subagents.worktree import lifecycle
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
@@ -21,7 +23,7 @@ from subagents.worktree.repository import Repository, open_repository
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder, remove_if_empty
 from vibe.app.engine.host import Host
 from vibe.app.plan.prepare import RESUMABLE, remove_sample_copy, sample_copy
-from vibe.app.plan.worktrees import git_folder, worktrees_folder
+from vibe.app.plan.worktrees import git_folder, place_of, worktrees_folder
 from vibe.system.errors import UsageError
 from vibe.system.files import entries_of
 
@@ -259,11 +261,33 @@ def give_up(host: Host, folder: PlanFolder) -> None:
     Raises:
         EnvironmentFailure: If git or the disk refuses.
     """
-    trees = worktrees_folder(folder)
-    repository = _repository_at(Path(folder.settings().workspace), host) if os.path.isdir(trees) else None
+    place = place_of(folder)
+    repository = _repository_at(Path(folder.settings().workspace), host) if os.path.isdir(place.folder) else None
     if repository is not None:
-        place = lifecycle.WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
         give_up_worktrees(repository, place)
+
+
+def note_merged(host: Host, store: PlanStore) -> None:
+    """Record that steps are done whose work was merged when their run was killed; finish what it was merging. Blocks.
+
+    Raises:
+        EnvironmentFailure: If git or the disk refuses.
+    """
+    place, state = place_of(store.folder), store.state()
+    for step_id in [step_id for step_id in state.running if not state.steps[step_id].attempt_over]:
+        record = place.record(step_id)
+        if record is None or record.attempt != state.steps[step_id].attempt:
+            continue
+        repository = _repository_at(Path(store.settings.workspace), host)
+        if record.phase is lifecycle.Phase.MERGING and repository is not None:
+            step = lifecycle.StepWorktree(place=place, step_id=step_id, number=record.attempt, repository=repository)
+            with _locked(repository) as locked:
+                record = step.recover(locked)
+        if record.phase is lifecycle.Phase.MERGED and record.result is not None:
+            result = Raw(json.encode(record.result))
+            at, plan_id = state.updated, store.plan_id
+            ended = PlanAttemptEvent(ts=at, plan_id=plan_id, step_id=step_id, attempt=record.attempt, result=result)
+            store.append(ended)
 
 
 def what_is_left(host: Host, folder: PlanFolder) -> str:

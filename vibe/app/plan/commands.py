@@ -23,7 +23,7 @@ from planner.store.folder import PlanFolder, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.build import EngineRequest
 from vibe.app.engine.host import Host
-from vibe.app.plan.clean import give_up, what_is_left
+from vibe.app.plan.clean import give_up, note_merged, what_is_left
 from vibe.app.plan.control_handler import done_reply
 from vibe.app.plan.preflight import check_needs, rest_of
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
@@ -147,6 +147,8 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
 
     def held() -> Done:
         with PlanStore.open(host.home, folder.plan_id) as store:
+            with suppress(EnvironmentFailure, OSError):  # the next run finds it
+                note_merged(host, store)
             return in_folder(store)
 
     while True:

@@ -45,15 +45,9 @@ class DecisionPrompter:
                 self._waiting[event.decision_id] = event
             case PlanDecisionEvent():
                 self._forget(event.decision_id)
-            case (
-                PlanStepUpdateEvent(status="in_progress")
-                | PlanStepUpdateEvent(
-                    status="pending",
-                    previous="in_progress",  # the step will be tried again
-                )
-            ):
+            case PlanStepUpdateEvent(status="in_progress"):
                 self._running.add(event.step_id)
-            case PlanStepUpdateEvent():
+            case PlanStepUpdateEvent(status=status) if status != "pending":  # that will be tried again
                 self._running.discard(event.step_id)
             case _:
                 return

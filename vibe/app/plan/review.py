@@ -12,11 +12,11 @@ from planner.plan.diagnostics import listed
 from planner.plan.model import Step
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder, find_plan
-from subagents.worktree.lifecycle import Phase, WorktreePlace, commit_mark
+from subagents.worktree.lifecycle import Phase, commit_mark
 from subagents.worktree.repository import Repository, open_repository
 from vibe.app.engine.host import Host
 from vibe.app.plan.rewind import FILES_FOLDER, Changes
-from vibe.app.plan.worktrees import git_folder, worktrees_folder
+from vibe.app.plan.worktrees import git_folder, place_of
 from vibe.core.config.paths import in_utf8
 from vibe.core.messages import Outcome
 from vibe.core.session.snapshots import PathState, Point, Snapshots
@@ -140,7 +140,7 @@ class PlanReview:
         if not own:
             return
         repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
-        place = WorktreePlace(plan_id=self.plan_id, folder=worktrees_folder(folder), step_folder=folder.step_folder)
+        place = place_of(folder)
         words = ("log", "-z", "--reverse", "--format=%H%n%P%n%B", "--fixed-strings", f"--grep=of plan {self.plan_id}.")
         log = [item.split("\n", 2) for item in repository.git(*words).items]
         for step_id in own:

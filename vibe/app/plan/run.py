@@ -17,9 +17,11 @@ from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import break_off, preview_next_run
 from planner.state.outcome import RunResult, result_of
-from planner.state.schedule import align_steps
+from planner.state.schedule import align_steps, schedule_of
+from planner.state.state import State
 from planner.store.current_plan import effective_plan, open_decisions
-from planner.store.folder import PlanRunOptions
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder, PlanRunOptions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
@@ -119,6 +121,7 @@ class PlanSession:
             channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
             for warning in run.engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
+            state, folder = store.state(), store.folder
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
                 engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
@@ -138,7 +141,8 @@ class PlanSession:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
                 outcome = await dispatch_steps(held, control, stack, before_start)
             except Exception as error:
-                outcome, facts = await anyio.to_thread.run_sync(_broken_off, store, anyio.current_time() - started)
+                elapsed = anyio.current_time() - started
+                state, outcome, facts = await anyio.to_thread.run_sync(_broken_off, store, state, elapsed)
                 for fact in facts:
                     channel.sink.publish(fact)
                 if not isinstance(error, EnvironmentFailure):
@@ -146,11 +150,11 @@ class PlanSession:
                 problem = str(error)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
+            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, state, folder)
             if problem:
                 record = structs.replace(record, result=problem, detail=problem)
-            is_paused = outcome.status is PlanStatus.PAUSED
-            waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_paused else ()
+            is_waiting = outcome.status is PlanStatus.PAUSED and not problem
+            waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_waiting else ()
         return PlanRun(
             record=record,
             status=outcome.status,
@@ -188,7 +192,9 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
     return account
 
 
-def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str], store: PlanStore) -> RunRecord:
+def plan_record(
+    outcome: RunResult, channel: Publishing, warnings: Sequence[str], state: State, folder: PlanFolder
+) -> RunRecord:
     """Return the record that a run prints at its end. Reads files."""
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or by the OS
     results = [step.result for step in outcome.steps if step.result is not None]
@@ -200,10 +206,10 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
         plan_id=outcome.plan_id,
         result=_closing_text(outcome),
         steps=outcome.steps,
-        removed_steps=removed_steps(store.folder.state(), store.folder),
+        removed_steps=removed_steps(state, folder),
         agents=[
             *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
-            *revision_agents(store.folder),
+            *revision_agents(folder),
         ],
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,
@@ -213,14 +219,21 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
     )
 
 
-def _broken_off(store: PlanStore, duration_s: float) -> tuple[RunResult, list[Fact]]:
-    """Return the result of a run that can't record its end, and the facts that tell it. Reads files."""
-    state = store.folder.state()  # the run's own may be ahead of what was recorded
-    plan = effective_plan(store.folder, state).plan
-    has_begun = bool(state.attached)
+def _broken_off(store: PlanStore, state: State, duration_s: float) -> tuple[State, RunResult, list[Fact]]:
+    """Return the state and result of a run that can't record its end, and the facts that tell it. Reads files.
+
+    ``state`` is the run's own, which may be ahead of what was recorded. It counts if that can't be read back.
+    """
+    try:
+        recorded = store.folder.state()
+        state, plan = recorded, effective_plan(store.folder, recorded).plan
+    except BrokenPlanError:
+        if state.schedule is None:  # nothing has begun
+            raise
+        plan = schedule_of(state).plan
     align_steps(state, plan)
     facts = break_off(state, time.time())
-    return result_of(state, plan, store.dropped, duration_s), facts if has_begun else []
+    return state, result_of(state, plan, store.dropped, duration_s), facts if state.attached else []
 
 
 def _closing_text(outcome: RunResult) -> str:

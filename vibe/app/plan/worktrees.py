@@ -31,6 +31,11 @@ def worktrees_folder(folder: PlanFolder) -> Path:
     return folder.path / "worktrees"
 
 
+def place_of(folder: PlanFolder) -> WorktreePlace:
+    """Return the place of a plan's worktrees, for a look at them and for their removal."""
+    return WorktreePlace(plan_id=folder.plan_id, folder=worktrees_folder(folder), step_folder=folder.step_folder)
+
+
 def check_worktrees(
     plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool = True, where: str = ""
 ) -> None:

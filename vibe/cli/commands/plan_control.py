@@ -51,9 +51,7 @@ def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence
 
 def _next_command(done: Done, env: CliEnvironment) -> str | None:
     """Return the command that runs the rest of the plan, or None if it is running or has no rest."""
-    if done.running:
-        return None
-    goes_on = find_plan(env.home, done.plan_id).state().status in RESUMABLE
+    goes_on = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
     return f"vibe plan resume {done.plan_id}" if goes_on else None
 
 

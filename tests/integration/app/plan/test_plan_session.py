@@ -125,6 +125,32 @@ async def test_a_full_disk_pauses_a_plan_whose_record_counts_what_was_done(tmp_p
     assert [event.reason for event in watcher.events if isinstance(event, PlanPausedEvent)] == ["environment"]
 
 
+async def test_a_plan_whose_folder_is_moved_away_names_the_write_that_failed_and_is_paused(tmp_path: Path) -> None:
+    session, watcher = await opened(
+        tmp_path, {"id": "a", "command": "true"}, {"id": "b", "command": WAITS, "depends_on": ["a"]}
+    )
+    ended: list[PlanRun] = []
+
+    async def run() -> None:
+        ended.append(await session.run())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await watcher.until("b", "in_progress")
+        plans = anyio.Path(tmp_path, "home/plans")
+        await plans.rename(tmp_path / "elsewhere")
+        await anyio.Path(tmp_path, "work/go").touch()
+    [broken_off] = ended
+
+    assert (broken_off.status, broken_off.record.exit_code) == (PlanStatus.PAUSED, 3)
+    assert broken_off.record.detail.startswith(
+        f"cannot write {tmp_path}/home/plans/{broken_off.record.plan_id}/journal.jsonl: No such"
+    )
+    assert [step.status for step in broken_off.record.steps or ()] == [StepStatus.COMPLETED, StepStatus.PENDING]
+    assert [event.status for event in watcher.events if isinstance(event, PlanStepUpdateEvent)][-1] == "pending"
+    assert [event.reason for event in watcher.events if isinstance(event, PlanPausedEvent)] == ["environment"]
+
+
 async def test_no_error_of_ours_leaves_a_plan_at_work_for_those_who_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -413,19 +413,22 @@ async def test_what_a_merge_is_about_to_do_is_on_the_disk_before_it_does_it(
 @pytest.mark.parametrize(
     ("moves", "lacks"),
     [
-        (("switch", "-qc", "other", "HEAD^1"), True),
-        (("checkout", "-q", "--detach", "HEAD^1"), True),
-        (("switch", "-qc", "feature"), False),
-        (("checkout", "-q", "--detach"), False),
-        (("commit", "-q", "--amend", "-m", "squashed"), False),
+        (["switch -qc other HEAD^1"], True),
+        (["checkout -q --detach HEAD^1"], True),
+        (["switch -qc feature"], False),
+        (["checkout -q --detach"], False),
+        (["commit -q --amend -m squashed"], False),
+        (["switch -qc release HEAD^1", "merge -q --squash main", "commit -qm squashed"], False),
+        (["switch -qc release HEAD^1", "commit -q --allow-empty -m x", "cherry-pick main^2"], False),
     ],
 )
 async def test_a_step_begins_only_where_the_work_of_earlier_steps_is(
-    rig: Rig, moves: tuple[str, ...], *, lacks: bool
+    rig: Rig, moves: list[str], *, lacks: bool
 ) -> None:
     edits = {"one": writes("one.txt", "1\n"), "two": writes("two.txt", "2\n")}
     await rig.executor(EditingExecutor(edits)).run(worktree_task("one"), NeverStop())
-    git(rig.root, *moves)
+    for move in moves:
+        git(rig.root, *move.split())
 
     later = rig.executor(EditingExecutor(edits))
     result = await later.run(worktree_task("two"), NeverStop())

@@ -145,6 +145,14 @@ def test_a_read_only_home_gives_one_sentence_and_nothing_is_made() -> None:
         assert not list(plans_folder(home).iterdir())
 
 
+def test_plans_that_are_closed_to_this_user_are_to_be_opened_not_restored() -> None:
+    with folder_of_nobody() as home:
+        make(home).close()
+        plans_folder(home).chmod(0)
+        with pytest.raises(BrokenPlanError, match=r"plans: Permission denied; permit this user to read it$"):
+            PlanStore.open(home, "latest")
+
+
 @pytest.mark.parametrize("size", [0, 10, len(SOURCE), 100])
 def test_a_full_disk_leaves_nothing_of_a_new_plan(tmp_path: Path, size: int) -> None:
     with file_size_limit(size), pytest.raises(StoreWriteError):
