@@ -24,6 +24,7 @@ class PickRow(Struct, frozen=True):
     """A row of the list.
 
     Choosing it carries out ``line`` as if it had been typed; a line that ends in a blank is put into the input instead.
+    A row with a blank line is only to be read.
     ``fact`` is shown at the right edge. ``words`` isn't shown, but the filter searches it.
     """
 
@@ -133,7 +134,7 @@ def _keys(picker: Picker, state: PickState, cols: int) -> Line:
         for number in modes if picker.modes else ():
             before = (" | ", "muted") if number != modes[0] else (f"   {picker.mode_key} ", "accent bold")
             line += [before, (picker.modes[number][0], "bold" if number == state.mode else "muted")]
-        if state.rows:
+        if state.rows and state.rows[state.marked].line:
             line += [("   Enter", "accent bold"), (f" {picker.enter}", "muted")]
         line += [("   Esc", "accent bold"), (" back", "muted")]
         if cells_of(line) <= cols:

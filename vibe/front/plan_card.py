@@ -205,8 +205,9 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
-    failed = {step.id: step.state.outline.order for step in plan.failed.values()}
-    open_steps, lost = list[StepView](), {name for name, order in failed.items() if _stops(order)}
+    orders = {step.id: step.state.outline.order for step in plan.failed.values()}
+    lost = {name for name, order in orders.items() if order is None or order.on_failure != "continue"}
+    open_steps = list[StepView]()
     for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
         if lost and not lost.isdisjoint(step.depends_on):
             lost.add(step.id)
@@ -223,11 +224,6 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
         if step.status == RUNNING
     }
     return times_to_come([step.state.outline for step in open_steps], expected, ends, at)
-
-
-def _stops(order: e.WorkOrder | None) -> bool:
-    """Return whether a failure of this step keeps all steps that depend on it from running."""
-    return order is None or order.on_failure != "continue"
 
 
 # --- the first line -------------------------------------------------------------------------------------------
@@ -425,12 +421,12 @@ def gates(step: StepView) -> Iterable[str]:
 
 
 def _waits_for(step: StepView, plan: PlanView) -> str:
-    above = [each for each in step.depends_on if each in plan.steps and plan.steps[each].status not in FINAL]
-    if above:
-        return one_line(f"after {', '.join(above)}", 400)
     lost = [each for each in step.depends_on if each in plan.failed]
     if lost:
         return one_line(f"blocked: {', '.join(lost)} failed", 400)
+    above = [each for each in step.depends_on if each in plan.steps and plan.steps[each].status not in FINAL]
+    if above:
+        return one_line(f"after {', '.join(above)}", 400)
     if step.waits is not None and step.waits.waits_for == "files":
         return one_line(f"waits for {', '.join(step.waits.step_ids)} (same file)", 400)
     if step.waits is not None and step.waits.waits_for == "retry":

@@ -21,19 +21,19 @@ MORE_KEYS: Final = 150
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
 """The step, path and attempt of a change."""
+Comments: TypeAlias = dict[tuple[FileKey, int], tuple[int, str]]
 
 
 class ReviewDraft(Struct, kw_only=True):
     """A person's review before it is sent: changes with a verdict, and comments by line of the new text.
 
     ``rejected`` maps each rejected change to whether others have changed the file since, which the person was told. A
-    comment on several lines is stored under the last of them; ``firsts`` holds their first lines.
+    comment is stored under the last line that it is about, with the first one.
     """
 
     accepted: set[FileKey] = field(default_factory=set[FileKey])
     rejected: dict[FileKey, bool] = field(default_factory=dict[FileKey, bool])
-    comments: dict[tuple[FileKey, int], str] = field(default_factory=dict[tuple[FileKey, int], str])
-    firsts: dict[tuple[FileKey, int], int] = field(default_factory=dict[tuple[FileKey, int], int])
+    comments: Comments = field(default_factory=Comments)
 
     def verdict(self, change: ChangedFile) -> str:
         """Return ``accepted``, ``rejected`` or ``open``."""
@@ -100,8 +100,9 @@ def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: boo
             rows.append(row)
             place = key_of(change), row.line
             if place in draft.comments and may_comment(row, change):
-                which = f"{draft.firsts[place]}–{row.line}: " if place in draft.firsts else ""  # noqa: RUF001  to
-                rows.append(ReviewRow(file=number, comment=which + draft.comments[place]))
+                first, text = draft.comments[place]
+                which = f"{first}–{row.line}: " if first < row.line else ""  # noqa: RUF001  to
+                rows.append(ReviewRow(file=number, comment=which + text))
         rows.append(ReviewRow(file=number, note=""))
     return rows
 

@@ -120,6 +120,11 @@ def test_a_step_behind_a_failed_one_is_blocked_by_it() -> None:
     assert row_of(view, "test").endswith("blocked: slugify failed")
 
 
+def test_it_is_blocked_though_other_steps_before_it_still_run() -> None:
+    view = quickstart(moved("slugify", "failed", "in_progress"), moved("shorten", "in_progress"))
+    assert row_of(view, "test").endswith("blocked: slugify failed")
+
+
 def test_what_it_asks_stands_in_the_row_and_its_bar_shows_the_wait() -> None:
     asked = e.ApprovalRequestEvent(
         request_id="r",

@@ -49,7 +49,7 @@ def test_side_by_side_each_text_has_its_half() -> None:
 
 
 def test_a_comment_stands_below_its_line_and_says_where_it_goes() -> None:
-    draft = ReviewDraft(comments={(key_of(SHOP[0]), 11): "round half up"})
+    draft = ReviewDraft(comments={(key_of(SHOP[0]), 11): (11, "round half up")})
 
     for wide in (False, True):
         lines = drawn(draft, cols=120, wide=wide)
@@ -76,7 +76,7 @@ def test_a_removed_file_can_be_commented_on_and_a_line_that_went_cannot() -> Non
 
     def commented(number: int, *, wide: bool = False) -> int:
         changes = [gone, kept]
-        draft = ReviewDraft(comments={(key_of(changes[number]), 10): "why?"})
+        draft = ReviewDraft(comments={(key_of(changes[number]), 10): (10, "why?")})
         return sum(bool(row.comment) for row in review_rows(changes, draft, wide=wide))
 
     assert (commented(0), commented(1), commented(1, wide=True)) == (1, 1, 1)
@@ -87,7 +87,7 @@ def test_a_removed_file_can_be_commented_on_and_a_line_that_went_cannot() -> Non
 def test_without_a_step_comments_come_into_the_line() -> None:
     change = changed("", "x.py", CART, None)
     place = (key_of(change), 10)
-    draft = ReviewDraft(comments={place: "why?"}, firsts={place: 9})
+    draft = ReviewDraft(comments={place: (9, "why?")})
     lines = [text(draw_row(row, change, draft, 80, wide=False)) for row in review_rows([change], draft, wide=False)]
 
     assert " by " not in lines[0]
@@ -113,7 +113,7 @@ def test_the_files_stand_below_their_steps_and_the_chosen_one_is_in_sight() -> N
 
 
 def test_the_keys_say_what_enter_does() -> None:
-    draft = ReviewDraft(comments={(key_of(SHOP[0]), 11): "why?"}, rejected={key_of(SHOP[2]): False})
+    draft = ReviewDraft(comments={(key_of(SHOP[0]), 11): (11, "why?")}, rejected={key_of(SHOP[2]): False})
 
     assert "Enter" not in text_of(draw_keys(DRAFT, 120))
     assert "Enter send 1 comment, give back 1 file" in text_of(draw_keys(draft, 120))

@@ -350,15 +350,12 @@ class ChatScreen(LowestScreen):
         self._proposal = (document, answer)
         self.bottom.show_proposal(proposed)
         try:
-            word, text = await answer.given()
+            return await answer.given()
         except BaseException:
             self.bottom.end_proposal()
             raise
         finally:
             self._proposal = None
-        if word == "revise":
-            self.bottom.put_proposal_off()  # the next version will take its place
-        return word, text
 
     # --- keys
 

@@ -1150,7 +1150,7 @@ async def review(on: Stage) -> None:
     """A plan's changes, with one file accepted, one rejected, and a comment."""
     first, _, export, _ = SHOP
     draft = ReviewDraft(accepted={key_of(first)}, rejected={key_of(export): False})
-    draft.comments[key_of(first), 11] = "round half up, not to even: money"
+    draft.comments[key_of(first), 11] = 11, "round half up, not to even: money"
     await on.cover(ReviewScreen(FakeReview().as_review, draft))
 
 

@@ -13,7 +13,7 @@ from textual import events
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType, NoBinding
 from textual.widgets import TextArea
-from wcwidth import iter_graphemes
+from wcwidth import grapheme_boundary_before, iter_graphemes
 
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.plain_text import plain, plain_line
@@ -83,13 +83,17 @@ class PromptArea(TextArea):
         if self.text.strip():
             self.replace("\n", *self.selection, maintain_selection_offset=False)
 
-    def action_delete_left(self) -> None:
-        """Delete the selection, or one character as a person sees it; an emoji may consist of several code points."""
-        before = self.before_cursor
-        if self.selection.is_empty and before and not before.isascii():
-            self.replace_before_cursor(len([*iter_graphemes(before)][-1]), "")
-        else:
-            super().action_delete_left()
+    def get_cursor_left_location(self) -> tuple[int, int]:
+        """Return the place before the character to the left, as a person sees it: an emoji may be many code points."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        return (row, grapheme_boundary_before(line, column)) if column else super().get_cursor_left_location()
+
+    def get_cursor_right_location(self) -> tuple[int, int]:
+        """Return the place behind the character to the right, as a person sees it."""
+        row, column = self.cursor_location
+        seen = next(iter_graphemes(self.document.get_line(row)[column:]), "")
+        return (row, column + len(seen)) if seen else super().get_cursor_right_location()
 
     def action_delete_right(self) -> None:
         """Delete to the right; without text, leave Ctrl+D to the app."""

@@ -23,6 +23,7 @@ from vibe.cli.textual_ui.input.file_index import FileIndex, cost
 from vibe.cli.textual_ui.input.history import HistoryWalk, keep_prompt, load_prompts
 from vibe.cli.textual_ui.input.prompt_area import ROWS, Attachments, PromptArea
 from vibe.cli.textual_ui.refresher import app_of
+from vibe.front.cells import cut
 from vibe.system.plain_text import plain, plain_line
 
 _COMMAND = re.compile(r"/(\S*)$")
@@ -206,12 +207,15 @@ class CompletionPopup(Static):
     def _row(self, place: int) -> Content:
         candidate = self.candidates[place]
         is_selected = place == self._selected
+        width, label = max(1, self.size.width or self.screen.size.width), candidate.label
+        if self.word is not None and self.word.is_file:
+            label = cut(label[::-1], width - 2)[::-1]  # the end of a path tells files apart
         row = Content.assemble(
             "▸ " if is_selected else "  ",
-            (candidate.label, "bold" if is_selected else ""),
+            (label, "bold" if is_selected else ""),
             (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
         )
-        return row.truncate(max(1, self.size.width or self.screen.size.width), ellipsis=True)
+        return row.truncate(width, ellipsis=True)
 
     # --- what there is
 

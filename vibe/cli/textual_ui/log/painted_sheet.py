@@ -317,6 +317,11 @@ class SheetView(ScrollView):
         if self.is_attached and self in self.screen.selections:
             self.screen.selections = {widget: s for widget, s in self.screen.selections.items() if widget is not self}
 
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Keep the place of what is selected, which text that comes would move away below the mouse."""
+        super().selection_updated(selection)
+        self._follow = selection is None and self.scroll_offset.y >= self._end
+
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:  # noqa: ARG002  as Textual calls it
         """Scroll at once for Textual's wheel, scrollbar and calls, as rows may change during an animation."""
         before = self.scroll_offset.y

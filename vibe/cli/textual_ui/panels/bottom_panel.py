@@ -99,12 +99,6 @@ class BottomPanel(Vertical):
             self._settle()
             self._discard(old)
 
-    def put_proposal_off(self) -> None:
-        """Show the prompt in place of the proposal."""
-        if self.proposal is not None:
-            self._deferred.add(self.proposal)
-            self._settle()
-
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show a panel for each step of the latest plan that failed for good, until it is tried again."""
         if not any(key[0] == "plans" for key in changed):
@@ -186,6 +180,8 @@ class BottomPanel(Vertical):
     def _proposal_answered(self, event: ProposalPanel.Answered) -> None:
         if event.word in {"run", "drop"}:
             self.end_proposal()
+        elif event.word == "revise":
+            self.show_input()  # the next version will take its place
 
     @on(PlanPanel.Acted)
     def _acted(self, event: PlanPanel.Acted) -> None:
@@ -221,7 +217,7 @@ class BottomPanel(Vertical):
             self._discard(self._panels.pop(request))
         for number, panel in enumerate(ring, start=1):
             panel.place = (number, len(ring))
-        self._show_sign(*self._sign(len(pending)))
+        self._show_sign(*self._sign(len(ring) - (self._leaving is not None) if pending else 0))
         is_put_off = wanted is not self.shown and not (self.shown is self._prompt and self._has_draft)
         if is_put_off and self._waking is None:
             self._waking = self.set_interval(WAKE_SECONDS, self._wake)
@@ -240,7 +236,7 @@ class BottomPanel(Vertical):
         return any(panel is self.shown and panel.has_words for panel in ring) and self.shown not in self._deferred
 
     def _sign(self, count: int) -> tuple[str, str]:
-        """Return words that say what waits, and their style; ``count`` is the number of requests."""
+        """Return words that say what waits, and their style; ``count`` is 0 if no request is among what waits."""
         key = " · Tab" if self.shown is self._prompt else ""
         if count:
             who = f" {count} wait{'s' * (count == 1)} for you" if self.screen.size.width >= NARROW else f" {count}"

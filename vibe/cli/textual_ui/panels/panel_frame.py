@@ -34,6 +34,8 @@ BAR: Final = "│ "
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 NARROWEST: Final = 8
 """The fewest cells for the text of a line, however wide its lead is."""
+SLIM: Final = 58
+"""The width in cells below which a line's facts are left out if they do not fit beside its text."""
 FACTS_GAP: Final = 2
 """The fewest blanks between a line's text and its facts."""
 
@@ -50,9 +52,10 @@ class Line(Struct, frozen=True, kw_only=True):
     """One line of a panel; its ``text`` must be safe to show.
 
     ``lead`` precedes each of its rows, or only the first if it ``hangs``; ``indent`` blanks precede the rows after the
-    first. ``facts`` go to the right edge if the line takes one row and they fit. With ``words`` the line is wrapped
-    between words, otherwise wherever a row is full. ``look`` fills its rows with a colour: ``added``, ``removed`` or
-    ``chosen``. Lines with the same ``key`` are one clickable thing, and ``spots`` are clickable parts of a line.
+    first. ``facts`` go to the right edge of the first row, and the text makes room for them unless there is little.
+    With ``words`` the line is wrapped between words, otherwise wherever a row is full. ``look`` fills its rows with a
+    colour: ``added``, ``removed`` or ``chosen``. Lines with the same ``key`` are one clickable thing, and ``spots`` are
+    clickable parts of a line.
     """
 
     text: str | Content = ""
@@ -219,7 +222,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     @staticmethod
     def _rows_of(line: Line, width: int) -> list[int]:
         room = max(NARROWEST, width - cell_len(line.lead) - line.indent)
-        return row_starts(line.text if isinstance(line.text, str) else line.text.plain, room, words=line.words)
+        text = line.text if isinstance(line.text, str) else line.text.plain
+        beside = room - len(line.facts) - FACTS_GAP
+        if line.facts and width >= SLIM and cell_len(text) > beside + line.indent:
+            room = max(NARROWEST, beside)
+        return row_starts(text, room, words=line.words)
 
     def _row(self, number: int, row: int, style: Style) -> Strip:
         line, starts = self.lines[number], self._starts[number]
@@ -231,7 +238,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         lead = " " * cell_len(line.lead) if row and line.hangs else line.lead
         shown = Content.assemble((lead, "$foreground-muted"), " " * (line.indent if row else 0), piece)
         room = self._cols - shown.cell_length - len(line.facts)
-        if line.facts and len(starts) == 1 and room >= FACTS_GAP:
+        if line.facts and row == 0 and room >= FACTS_GAP:
             shown = Content.assemble(shown, " " * room, (line.facts, "$foreground-muted"))
         selected = self.text_selection is not None and self.text_selection.get_span(number) is not None
         if selected:
@@ -282,7 +289,8 @@ class TypingGuard:
 class PanelFrame(Vertical):
     """A panel with scrolling lines and a last row that names its keys.
 
-    A panel that appears while the person is typing is ``asleep`` and takes no keys until the typing stops.
+    A panel that appears while the person is typing, or in which they type words, is ``asleep`` and takes no keys until
+    the typing stops.
     """
 
     TITLE: ClassVar[str] = ""
@@ -480,6 +488,8 @@ class PanelFrame(Vertical):
         elif self._take(event):
             event.stop()
             event.prevent_default()
+        elif event.is_printable and not (event.character or "").isdigit() and not self.is_beside:
+            self.asleep = True  # these may be words, of which no later letter should be a key
 
     def _take(self, event: events.Key) -> bool:
         if self._notice:

@@ -349,13 +349,8 @@ def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
     ]
     added = [step_id for step_id in new if step_id not in old]
     removed = [step_id for step_id in old if step_id not in new]
-    lines += [
-        Line(text=f"+ {plain_line(one)}  {titles.get(one, '')}", style="$text-success", indent=2) for one in added
-    ]
-    lines += [
-        Line(text=f"− {plain_line(one)}  {titles.get(one, '')}", style="$text-error", indent=2)  # noqa: RUF001  a sign
-        for one in removed
-    ]
+    for sign, style, ids in (("+", "$text-success", added), ("−", "$text-error", removed)):  # noqa: RUF001  a minus
+        lines += [Line(text=f"{sign} {plain_line(one)}  {titles.get(one, '')}", style=style, indent=2) for one in ids]
     other = [name for name in PLAN_FIELDS if before.document.get(name) != event.document.get(name)]
     if other:
         lines.append(Line(text=f"~ the plan's {', '.join(other)}", style="$text-warning", indent=2))

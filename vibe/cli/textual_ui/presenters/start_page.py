@@ -137,8 +137,7 @@ class StartPage:
         return True
 
     def _note_seen(self) -> None:
-        if self._seen_at is None:
-            self._seen_at = self._clock()
+        self._seen_at = self._clock()
 
     def _redraw(self) -> None:
         if self._entry is not None and self._entry.index >= 0:

@@ -121,7 +121,7 @@ class PickerScreen(ModalScreen[str]):
     def action_choose(self) -> None:
         """Close with the marked row as the result."""
         row, modes = self._row, self._picker.modes
-        if row is not None:
+        if row is not None and row.line:
             self.dismiss(row.line + (modes[self._state.mode][1] if modes else ""))
 
     def action_leave(self) -> None:
@@ -144,7 +144,7 @@ class PickerScreen(ModalScreen[str]):
     def _fill(self, marked: str) -> None:
         state = self._state
         state.rows = matching_rows(self._picker.rows(state.mode), state.query, self._found)
-        state.marked = next((place for place, row in enumerate(state.rows) if row.line == marked), 0)
+        state.marked = next((place for place, row in enumerate(state.rows) if marked and row.line == marked), 0)
         self._show()
 
     def _show(self) -> None:

@@ -35,7 +35,7 @@ from vibe.core.tools.edits import FileDiff
 from vibe.front import review
 from vibe.front.cells import fit
 from vibe.front.listings import restored_lines
-from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of
+from vibe.front.review import ReviewDraft, ReviewRow, key_of
 from vibe.front.slash.command import Talk
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.plan_proposal import go_on
@@ -276,11 +276,12 @@ class ReviewScreen(Screen[bool]):
             self.draw()
             return
         draft, place = self._draft, (key_of(self._at[1]), lines[-1])
-        first = lines[0] if lines[1:] else draft.firsts.get(place, lines[0])
+        first, text = draft.comments.get(place, (lines[0], ""))
+        first = lines[0] if lines[1:] else first
         self._lines = (first, lines[-1])
         which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"
         self._input.placeholder = f"your comment on {which}"
-        self._input.value = draft.comments.get(place, "")
+        self._input.value = text
         self.add_class("commenting")
         self.set_focus(self._input)
 
@@ -290,11 +291,8 @@ class ReviewScreen(Screen[bool]):
         draft, (first, last) = self._draft, self._lines
         place = key_of(self._at[1]), last
         draft.comments.pop(place, None)
-        draft.firsts.pop(place, None)
         if message.value.strip():
-            draft.comments[place] = message.value.strip()
-            if first < last:
-                draft.firsts[place] = first
+            draft.comments[place] = first, message.value.strip()
         self.action_later()
         self._sheet.renew()
 
@@ -370,7 +368,11 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
     if not await ask(ReviewScreen(found, draft)):
         return
     by_key = {key_of(change): change for change in found.changes}
-    comments = [comment_on(by_key[key], lines, text) for key, lines, text in _comments(draft) if key in by_key]
+    comments = [
+        comment_on(by_key[key], (first, last), text)
+        for (key, last), (first, text) in draft.comments.items()
+        if key in by_key
+    ]
     rejected = {path for _, path, _ in draft.rejected.keys() & by_key.keys()}
     if rejected:
         report = await talk.conversation.rewind(0, chat=False, only=rejected)
@@ -381,11 +383,6 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
         talk.suggest(told_message(PlanToldEvent(step_id="", comments=tuple(comments))))
 
 
-def _comments(draft: ReviewDraft) -> list[tuple[FileKey, tuple[int, int], str]]:
-    """Return a draft's comments with their files and lines."""
-    return [(key, (draft.firsts.get((key, last), last), last), text) for (key, last), text in draft.comments.items()]
-
-
 async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> None:
     """Carry out what the person decides about a plan's changes; a step with comments is done again."""
     host = talk.runtime.host
@@ -394,8 +391,7 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
         raise UsageError(f"plan {found.plan_id}: no recorded step changed a file")
     draft = drafts.setdefault(found.plan_id, ReviewDraft())
     latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
-    draft.comments = {(latest.get(key[:2], key), line): text for (key, line), text in draft.comments.items()}
-    draft.firsts = {(latest.get(key[:2], key), line): first for (key, line), first in draft.firsts.items()}
+    draft.comments = {(latest.get(key[:2], key), last): comment for (key, last), comment in draft.comments.items()}
     if not await ask(ReviewScreen(found, draft)):
         return
     by_key = {key_of(change): change for change in found.changes}
@@ -404,9 +400,9 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
         if await to_thread.run_sync(found.standing, change) is not Standing.REJECTED:  # as at another screen meanwhile
             rejected.append(Rejection(change, draft.rejected[key_of(change)]))
     comments: list[tuple[str, ReviewComment]] = []
-    for key, lines, text in _comments(draft):
+    for (key, last), (first, text) in draft.comments.items():
         if change := by_key.get(key):
-            comments.append((change.step_id, await to_thread.run_sync(found.comment, change, lines, text)))
+            comments.append((change.step_id, await to_thread.run_sync(found.comment, change, (first, last), text)))
     done = await carry_out(host.as_writer(), found, rejected, comments, tell=talk.say)
     drafts.pop(found.plan_id, None)
     talk.say(done.message or UNCHANGED)

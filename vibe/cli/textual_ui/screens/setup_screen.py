@@ -121,7 +121,7 @@ class SetupScreen(Screen[bool]):
         """Leave the setup; on the theme step, bring the old theme back and go on."""
         if self.step is SetupStep.THEME:
             app_of(self).theme = self._theme_before
-            self._answer_with("")
+            self._answer.give("")
         else:
             self._work.cancel()  # an answer that is on its way would find no screen
             self.dismiss(self._is_kept)
@@ -136,7 +136,7 @@ class SetupScreen(Screen[bool]):
         if self.step is SetupStep.DONE:
             self.dismiss(self._is_kept)
         else:
-            self._answer_with(self._marked() or self.query_one(Input).value)
+            self._answer.give(self._marked() or self.query_one(Input).value)
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         """Preview the marked theme."""
@@ -258,9 +258,6 @@ class SetupScreen(Screen[bool]):
         except VibeError as error:
             return str(error)
         return ""
-
-    def _answer_with(self, answer: str) -> None:
-        self._answer.give(answer)
 
     async def _next_answer(self) -> str:
         """Wait for the next Enter, and return the answer given with it."""

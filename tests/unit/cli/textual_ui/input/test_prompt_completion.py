@@ -158,6 +158,15 @@ async def test_the_list_fits_above_the_input_on_a_tiny_screen(app: InputStage) -
         assert rows[1].startswith("  /model [NAME]  ch…")
 
 
+async def test_a_path_that_is_too_long_shows_its_end(app: InputStage, project: Path) -> None:
+    folder = project / ("a" * 30)
+    folder.mkdir()
+    (folder / "日本.md").write_text("")
+    async with app.run_test(size=(30, 10)) as pilot:
+        await pressed(pilot, *"@aa")
+        assert app.rows()[-2].rstrip() == "▸ …aaaaaaaaaaaaaaaaaaa/日本.md"
+
+
 async def test_a_click_puts_in_what_is_clicked(app: InputStage) -> None:
     async with app.run_test() as pilot:
         await pressed(pilot, "/")

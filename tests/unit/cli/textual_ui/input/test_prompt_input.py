@@ -214,3 +214,25 @@ async def test_its_import_loads_nothing_heavy() -> None:
     loaded = set(done.stdout.decode().split())
     assert "textual" in loaded
     assert loaded & heavy == set()
+
+
+FAMILY = "👨\u200d👩\u200d👧"
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("left", "Z"), f"aZ{FAMILY}"),
+        (("left", "right", "Z"), f"a{FAMILY}Z"),
+        (("left", "left", "right", "right", "Z"), f"a{FAMILY}Z"),
+        (("backspace",), "a"),
+        (("left", "delete"), "a"),
+        (("left", "backspace"), FAMILY),
+    ],
+)
+async def test_what_a_person_sees_as_one_character_is_one_for_the_cursor(keys: tuple[str, ...], text: str) -> None:
+    async with (app := InputStage()).run_test() as pilot:
+        app.prompt.set_text(f"a{FAMILY}")
+        await pressed(pilot, *keys)
+
+        assert app.prompt.text == text

@@ -51,6 +51,35 @@ async def test_a_selection_stays_with_its_text_when_rows_above_become_known() ->
         assert pilot.app.screen.get_selected_text() == "text 39"
 
 
+async def test_what_is_selected_stays_where_it_is_while_text_comes() -> None:
+    page = LogPage(*numbered(20))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        place = page.at(2, 6)
+        await pilot.mouse_down(page.log_view, offset=place)
+        await pilot.hover(page.log_view, offset=(12, 7))
+        before = page.lines()
+        page.log_view.append(LogEntry("answer", "more\n\nand more"))
+        assert page.lines()[:-1] == before[:-1]
+        assert page.log_view.has_unseen
+
+        await pilot.mouse_up(page.log_view, offset=(12, 7))
+        await pilot.press("end")
+        page.log_view.append(LogEntry("answer", "the last"))
+        assert page.lines()[-1].strip() == "the last"
+
+
+async def test_the_end_is_followed_again_once_nothing_is_selected() -> None:
+    page = LogPage(*numbered(20))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        await drag(pilot, page.at(2, 6), (12, 7))
+        page.screen.clear_selection()
+        await pilot.pause()
+        page.log_view.append(LogEntry("answer", "the last"))
+        assert page.lines()[-1].strip() == "the last"
+
+
 async def test_a_drag_over_empty_lines_is_nothing_special() -> None:
     page = LogPage(LogEntry("answer", "one\n\ntwo"))
     async with page.run_test(size=(40, 12)) as pilot:

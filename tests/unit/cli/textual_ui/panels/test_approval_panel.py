@@ -58,6 +58,19 @@ async def test_no_other_key_answers(key: str) -> None:
         assert len(on.queue.pending) == 1
 
 
+@pytest.mark.parametrize("words", ["why", "/yes", "what?", "@a"])
+async def test_words_typed_at_it_answer_nothing_until_the_typing_stops(words: str) -> None:
+    async with stage() as on:
+        await on.approve(request())
+        await on.press(*words, "enter", "y")
+        assert "keys work once you stop typing" in on.screen
+        assert on.answers == []
+
+        on.app.clock.now += 1
+        await on.press("y")
+        assert on.answers == [ApprovalAnswer(allow=True)]
+
+
 async def test_arguments_that_a_yes_covers_exactly_are_told_in_words() -> None:
     async with stage() as on:
         await on.approve(request(covers=('bash: {"command": "until x; do y; done", "timeout": null}', "bash: ls")))

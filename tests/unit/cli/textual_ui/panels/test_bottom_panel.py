@@ -67,7 +67,7 @@ async def test_words_half_typed_in_a_panel_are_not_covered_by_another() -> None:
         on.app.clock.now += 10
         await on.approve(request())
         await on.until_woken()
-        assert on.app.sign == "? 1 waits for you"
+        assert on.app.sign == "? 2 wait for you"
         assert "more tests" in on.screen
         await on.press("escape")
         on.app.clock.now += 1

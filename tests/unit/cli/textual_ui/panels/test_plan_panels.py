@@ -52,6 +52,18 @@ async def present(on: Stage, view: View) -> None:
     await on.settle()
 
 
+async def test_exit_code_and_tries_are_told_beside_a_check_that_fills_the_row() -> None:
+    async with stage(width=70) as on:
+        view = failing()
+        (step,) = view.plans["p"].failed.values()
+        step.checks[CHECK].command = "python3 -m unittest tests.test_cart tests.test_receipt tests.test_all"
+        await present(on, view)
+
+        first = next(place for place, row in enumerate(on.rows) if "✗" in row)
+        assert on.rows[first].endswith("  exit 1 · 1 try")
+        assert on.rows[first + 1].strip("▌ ") == "tests.test_receipt tests.test_all"
+
+
 async def test_a_failed_step_is_told_with_its_check_its_output_and_the_agents_last_words() -> None:
     async with stage() as on:
         await present(on, failing())
@@ -184,7 +196,9 @@ async def test_who_leaves_says_what_becomes_of_the_plan(key: str, heard: tuple[s
         assert any(line.endswith("about 5 s; vibe -c goes on") for line in on.lines)
         assert any(line.endswith("vibe --attach p looks on; open requests wait") for line in on.lines)
         assert "0/4 · 0 agents at work" in on.screen
-        await on.press("x", key)
+        await on.press("x")
+        on.app.clock.now += 1
+        await on.press(key)
         assert on.app.heard == [heard]
         assert on.app.bottom.shown is on.app.prompt
         assert on.app.prompt.text == "half a"

@@ -273,3 +273,17 @@ def test_a_topic_tells_its_commands_and_keys_and_all_keys_are_told_by_where_they
 def test_keys_are_shown_as_people_write_them() -> None:
     assert shown_keys("shift+enter,ctrl+j,alt+up") == "Shift+Enter Ctrl+J Alt+↑"
     assert shown_keys("k,pagedown,f1") == "k PgDn F1"
+
+
+async def test_a_row_that_is_only_to_be_read_is_no_choice() -> None:
+    rows = [PickRow("/go", "go"), PickRow("", "only to be read"), PickRow("", "only this, too")]
+    async with picking(Picker(title="Where", rows=lambda _: rows, enter="go")) as (app, pilot):
+        assert "▸ go" in app.text()
+        await pilot.press("down")
+        assert "Enter" not in app.text()
+        await pilot.press("enter")
+        assert app.chosen == "nothing yet"
+        await pilot.press(*"only")
+        assert "▸ only to be read" in app.text()
+        await pilot.press("ctrl+u", "enter")
+        assert app.chosen == "/go"
