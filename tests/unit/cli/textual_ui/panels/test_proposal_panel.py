@@ -150,7 +150,7 @@ async def test_each_key_says_what_the_person_wants() -> None:
         messages = on.app.heard
         await propose(on, proposal())
         await on.press("e", "s", "enter", "s", *"x.json", "enter")
-        await on.press("r", "enter", "r", *"less", "enter")
+        await on.press("r", "enter", "r", *"less", "enter", "tab")
 
         assert messages == [("edit", ""), ("save", "plan.json"), ("save", "x.json"), ("revise", "less")]
         assert on.lines[0] == "revising: less"
@@ -178,7 +178,7 @@ async def test_while_another_version_is_written_the_old_one_is_not_accepted() ->
     async with stage() as on:
         messages = on.app.heard
         await propose(on, proposal())
-        await on.press("r", "x", "enter", "a", "e", "r")
+        await on.press("r", "x", "enter", "tab", "a", "e", "r")
         assert messages == [("revise", "x")]
 
         panel = on.app.bottom.proposal
