@@ -168,8 +168,9 @@ class RemoteChat:
     def _show(self, event: BusEvent | None) -> None:
         """Show one event; None stands for an event of a newer version, and is passed over."""
         if event is not None:
-            view = self._stage.store.view
-            self._stage.store.publish(event)
+            store = self._stage.store
+            view = store.view
+            store.publish(event)
             self._update_requests(view.requests)
             if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
                 self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)

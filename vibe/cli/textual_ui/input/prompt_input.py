@@ -368,7 +368,7 @@ class PromptInput(Widget):
             "escape": self._escape,
             "up": partial(self._walk_back, 1),
             "down": partial(self._walk_back, -1),
-            "ctrl+g": self._want_editor,
+            "ctrl+g": lambda: self.post_message(self.EditorWanted(self.text)),
             "ctrl+r": self._search,
             "backspace": self._delete_marker,
             "home": partial(self._scroll_if_blank, "ctrl+home"),
@@ -494,9 +494,6 @@ class PromptInput(Widget):
         elif (entry := self._walk.go(by, self.text)) is not None:
             self._replace_all(entry)
         return True
-
-    def _want_editor(self) -> bool:
-        return self.post_message(self.EditorWanted(self.text))
 
     def _scroll(self, key: str) -> bool:
         self._scroll_chat(key)
