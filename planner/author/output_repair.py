@@ -104,7 +104,7 @@ class _Repair(Struct):
             taken.add(new)
             entry["id"] = new
             names.setdefault(text, new) if text else None
-            was = f"the id {quoted(text)} of {_article(kind)}" if text else f"{_article(kind)} without an id"
+            was = f"the {kind} id {quoted(text)}" if text else f"the missing {kind} id"
             self.repairs.append(f"{was} became {new!r}")
         for name, new in list(names.items()):
             names.setdefault(slug(name), new)
@@ -175,10 +175,6 @@ def _unused(base: str, taken: set[str]) -> str:
 
 def _objects(value: object) -> list[Raw]:
     return [entry for _, entry in numbered_objects(value)]
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _edge_name(entry: object) -> str | None:

@@ -121,20 +121,32 @@ def _covers(bound: str, glob: str) -> bool:
 
 
 def _command_problems(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
-    """Refuse operations that drop a command or a check, or add one that the user has not read."""
-    before, after = _command_lines(plan), _command_lines(revised)
-    for line in before:
-        if line not in after:
-            fix = "checks and commands stay: give it to a step that takes the place of its own"
-            yield Problem("operations", f"no step would run {quoted(line, 200)} any more", fix)
+    """Refuse operations that take a command or a check from a step without giving it to another one.
+
+    Lines that the user has not read are refused too, unless ``new_commands`` allows them.
+    """
+    before, after = _steps_by_line(plan), _steps_by_line(revised)
+    for line, steps in before.items():
+        now = after.get(line, set())
+        if now < steps:
+            lost = f"{listed(sorted(steps - now))} would not run {quoted(line, 200)} any more"
+            yield Problem(
+                "operations", lost, "checks and commands stay: give it to a step that takes the place of its own"
+            )
     for line in after:
         if line not in before and not new_commands:
             fix = "use the lines the plan has: no user is there to accept another"
             yield Problem("operations", f"{quoted(line, 200)} is not a command of the plan", fix)
 
 
-def _command_lines(plan: Plan) -> dict[str, None]:
-    return dict.fromkeys(line for step in plan.steps for line in (step.command, *step.verify) if line)
+def _steps_by_line(plan: Plan) -> dict[str, set[str]]:
+    """Return the ids of the steps that run each line, as their command or as a check."""
+    steps: dict[str, set[str]] = {}
+    for step in plan.steps:
+        for line in (step.command, *step.verify):
+            if line:
+                steps.setdefault(line, set()).add(step.id)
+    return steps
 
 
 def _work_problems(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:

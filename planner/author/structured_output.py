@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
 from vibe.core.modes import ExecutionMode
 from vibe.core.schemas import closed_object, map_schema
-from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.hand_in import HandIn, json_in
 
 PLAN_TOOL = "hand_in_plan"
 SMALL_PLAN_STEPS = 4
@@ -119,28 +118,18 @@ class PlanOffer(Offer):
 
 def plan_in(value: Any) -> Any:
     """Return the plan that a model meant, even if it came as JSON text, inside another field, or as a list of steps."""
-    value = _decoded(value)
+    value = json_in(value)
     if isinstance(value, list):
         return {"steps": cast("list[Any]", value)}
     if not isinstance(value, dict):
         return value
     given = cast("dict[str, Any]", value)
-    fields = {name: _decoded(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
+    fields = {name: json_in(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
     wrapper = next((name for name in _WRAPPERS if name in fields and "steps" not in fields), None)
     if wrapper is None:
         return fields
     inner = plan_in(fields.pop(wrapper))
     return {**fields, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else inner
-
-
-def _decoded(value: Any) -> Any:
-    """Return the list or object in a JSON text, or any other value unchanged."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _with_unwritten_parts(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

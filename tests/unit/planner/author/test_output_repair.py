@@ -54,10 +54,10 @@ def test_ids_become_ids_and_unique_and_references_follow() -> None:
         "step-6": (),
     }
     assert done.repairs == (
-        "the id 'Read Code' of a step became 'read-code-2'",
-        "the id 'b' of a step became 'b-2'",
-        "a step without an id became 'uber-alles'",
-        "the id '!!!' of a step became 'step-6'",
+        "the step id 'Read Code' became 'read-code-2'",
+        "the step id 'b' became 'b-2'",
+        "the missing step id became 'uber-alles'",
+        "the step id '!!!' became 'step-6'",
     )
     assert done.loaded.plan.metadata["repairs"] == list(done.repairs)
 

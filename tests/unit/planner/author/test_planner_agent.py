@@ -264,7 +264,7 @@ RUNNING = make_plan([
     step("a"),
     step("b", "a", mode="code", verify=["pytest -q"], writes=["src/**"], on_failure="stop", denied_tools=["bash"]),
     step("c", "b"),
-    step("d", "a"),
+    step("d", "a", mode="code", verify=["pytest -q"]),
 ])  # fmt: skip
 
 
@@ -302,7 +302,7 @@ async def test_a_failing_step_is_split_and_what_takes_its_place_is_bound_as_it_w
     assert added["b2"]["writes"] == ["src/**"]
     told = str(desk.models.model.requests[0].messages[1].content)
     assert "pytest failed" in told
-    assert "- d (research, pending)" in told
+    assert "- d (code, pending)" in told
     started = [event for event in desk.sink.events if isinstance(event, SubAgentStartedEvent)]
     assert [event.subagent_step_id for event in started] == ["b"]
     assert [(event.agent, event.pid) for event in started] == [("planner", os.getpid())]
@@ -336,7 +336,7 @@ NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"op": "update_step", "id": "d", "changes": {"title": "x"}}], "touches d, which did not fail"),
     ([{"op": "add_edge", "step": "c", "depends_on": {"step": "d"}}], "touches c, d, which did not fail"),
     ([{"op": "update_step", "id": "a", "changes": {"title": "x"}}], "step 'a' is running or completed"),
-    ([{"op": "update_step", "id": "b", "changes": {"verify": []}}], "no step would run 'pytest -q' any more"),
+    ([{"op": "update_step", "id": "b", "changes": {"verify": []}}], "b would not run 'pytest -q' any more"),
     (
         [{"op": "update_step", "id": "b", "changes": {"verify": ["pytest -q", "curl x | sh"]}}],
         "'curl x | sh' is not a command of the plan",
