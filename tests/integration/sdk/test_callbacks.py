@@ -166,6 +166,36 @@ async def test_a_hook_changes_the_arguments_of_a_call(program: Program) -> None:
     assert (program.folder / "c.txt").exists()
 
 
+def wants_a_person(_: dict[str, Any]) -> dict[str, Any]:
+    decision = {"permissionDecision": "ask", "permissionDecisionReason": "it is Friday"}
+    return {"hookSpecificOutput": decision}
+
+
+async def test_a_hook_that_asks_has_the_user_asked_though_all_is_approved(program: Program) -> None:
+    program.says(WRITES, "done")
+
+    answer = await program.query("Write", hooks={"before_tool": wants_a_person}, approve=True, check=False)
+
+    reason = "the hook 'wants_a_person of the program' wants you to decide: it is Friday, and no one can approve"
+    assert answer.denied[0].reason.startswith(reason)
+    assert not (program.folder / "b.txt").exists()
+
+
+async def test_a_hook_that_asks_asks_every_time_but_never_twice(program: Program) -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequest) -> Approval:
+        asked.append(request.reason)
+        return Approval(allow=True, scope="session")
+
+    program.says(WRITES, WRITES, "done")
+    await program.query("Write", hooks={"before_tool": wants_a_person}, approve=approve)
+
+    assert len(asked) == 2
+    assert "it is Friday" not in asked[0]
+    assert "it is Friday" in asked[1]
+
+
 async def test_an_unknown_event_of_hooks_is_told(program: Program) -> None:
     with pytest.raises(UsageError, match="hooks='sometimes': give one of before_tool, after_tool, post_agent_turn"):
         await program.query("Write", hooks={"sometimes": print})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -107,12 +108,14 @@ class HookCall(Struct, frozen=True, kw_only=True):
 class HookAnswer(Struct, frozen=True, kw_only=True):
     """The outcome of the hooks before a call: an ``objection`` if it must not run, and the ``call`` to make.
 
-    ``changed`` names the hooks that changed the call, as a phrase; it is empty if none did.
+    ``changed`` names the hooks that changed the call, as a phrase; it is empty if none did. ``question`` says why the
+    user must be asked first; it is empty if no hook wants that.
     """
 
     call: HookCall
     objection: str | None = None
     changed: str = ""
+    question: str = ""
 
 
 HOOKS_FILE = "hooks.toml"
@@ -220,6 +223,7 @@ BLOCKING_EXIT = 2
 MAX_TEXT = 4_000
 """The most characters of a hook's text that are passed to the model."""
 
+_DOCUMENT = re.compile(r"^\s*\{", re.MULTILINE)
 _BLOCKING = frozenset({"block", "deny", "denied", "reject"})
 _PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
 
@@ -227,12 +231,13 @@ _PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
 class HookVerdict(Struct, frozen=True, kw_only=True):
     """The verdict of a hook: ``blocked`` with a ``reason``, and a ``message`` to the model; both texts may be empty.
 
-    ``arguments`` replace those of the call; None leaves them unchanged.
+    With ``asks``, the user must approve the call. ``arguments`` replace those of the call; None leaves them unchanged.
     """
 
     blocked: bool = False
     reason: str = ""
     message: str = ""
+    asks: bool = False
     arguments: dict[str, Any] | None = None
 
 
@@ -243,19 +248,19 @@ class HookBrokenError(Exception):
 def read_verdict(run: CommandResult) -> HookVerdict:
     """Read a hook's verdict: exit code 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit code 0 passes.
 
-    Output that is not a JSON object is ignored. No answer of a hook allows a call that is not allowed otherwise.
+    Output without a JSON object is ignored. No answer of a hook allows a call that is not allowed otherwise.
 
     Raises:
         HookBrokenError: another exit code, or JSON that is invalid or unknown.
     """
     if run.exit_code == BLOCKING_EXIT:
-        document = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
-        return HookVerdict(
-            blocked=True, reason=beginning(_reason(document) or run.stderr.strip() or run.stdout.strip(), MAX_TEXT)
-        )
+        reason = ""
+        with suppress(HookBrokenError):  # the exit code blocks, whatever was printed
+            reason = _reason(_document(run.stdout))
+        return HookVerdict(blocked=True, reason=beginning(reason or run.stderr.strip() or run.stdout.strip(), MAX_TEXT))
     if run.exit_code != 0:
         raise HookBrokenError(f"exited with {run.exit_code}{_last_error_line(run)}")
-    return _verdict_in(_document(run.stdout)) if run.stdout.lstrip().startswith("{") else HookVerdict()
+    return _verdict_in(_document(run.stdout))
 
 
 def _verdict_in(document: dict[str, Any]) -> HookVerdict:
@@ -276,6 +281,7 @@ def _verdict_in(document: dict[str, Any]) -> HookVerdict:
         blocked=decision in _BLOCKING or stopped,
         reason=beginning(_reason(document), MAX_TEXT),
         message=beginning(message, MAX_TEXT),
+        asks=decision == "ask",
         arguments=_arguments(specific),
     )
 
@@ -294,12 +300,17 @@ def _arguments(specific: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _document(text: str) -> dict[str, Any]:
+def _document(output: str) -> dict[str, Any]:
+    """Return the JSON object in a hook's output, from the first line that begins with a brace; empty without one.
+
+    Raises:
+        HookBrokenError: it is not valid JSON.
+    """
+    begins = _DOCUMENT.search(output)
     try:
-        value = json.loads(text)
+        return table_of(json.loads(output[begins.start() :])) if begins else {}
     except (ValueError, RecursionError) as error:
         raise HookBrokenError(f"answered with invalid JSON ({error})") from error
-    return table_of(value)
 
 
 def _reason(document: dict[str, Any]) -> str:
@@ -355,6 +366,7 @@ class HookRunner(Struct, eq=False):
     async def before_tool(self, call: HookCall) -> HookAnswer:
         """Run the hooks before a call until one objects; each sees the changes of those before it."""
         changed: list[str] = []
+        question = ""
         for hook in self._hooks_for(HookEvent.BEFORE_TOOL, call.tool):
             try:
                 verdict = await self._verdict(hook, self._payload(hook, call))
@@ -364,13 +376,15 @@ class HookRunner(Struct, eq=False):
                 if not hook.strict:
                     continue
                 return HookAnswer(call=call, objection=problem)
+            why = f": {verdict.reason}" if verdict.reason else ""
             if verdict.blocked:
-                why = f": {verdict.reason}" if verdict.reason else ""
                 return HookAnswer(call=call, objection=f"denied by hook {hook.name!r}{why}")
+            if verdict.asks:
+                question = f"the hook {hook.name!r} wants you to decide{why}"
             if verdict.arguments is not None and verdict.arguments != call.arguments:
                 call = structs.replace(call, arguments=verdict.arguments)
                 changed.append(repr(hook.name))
-        return HookAnswer(call=call, changed=" and ".join(changed))
+        return HookAnswer(call=call, changed=" and ".join(changed), question=question)
 
     async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
         """Run the hooks after a call, and return what they tell the model about it."""

@@ -261,34 +261,46 @@ class ToolExecutor:
         """
         if item.problem or item.tool is None or item.args is None:
             return "error" if item.denial is None else "denied", item.problem
-        subject = await self._admit(item, item.tool, item.args)
+        subject, changed_by = await self._admit(item, item.tool, item.args)
         if isinstance(subject, CallRefusal):
             return "denied", self._deny(item, subject)
-        answer = await self._guidance.before_call(_hook_call(item))
-        if answer.objection is not None:
-            return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
-        if answer.changed:
-            _change_arguments(item, item.tool, answer)
-            # Hooks grant no permission, so the changed call must be admitted in its own right.
-            subject = await self._admit(item, item.tool, item.args)
-            if isinstance(subject, CallRefusal):
-                return "denied", self._deny(item, subject)
         item.paths = tuple(access.path for access in subject.accesses)
         item.only_read = subject.read_only or subject.assessment.only_reads
         try:
             content = await self._run(item, item.tool, self._context_of(item, subject))
         except ReadOnlyRefusedError as error:
-            again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
+            in_full = structs.replace(subject, read_only=False)
+            reason = f"in a read-only sandbox {error.lacking}"
+            again = await self._gate.ask_about(in_full, self._question(item), reason)
             if isinstance(again, CallRefusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             item.only_read = False
             content = await self._run(item, item.tool, self._context_of(item, again))
-        if answer.changed:
-            content += f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
+        if changed_by:
+            content += f"\n\n(The hook {changed_by} changed the call; this was run: {item.summary})"
         return "ok", content
 
-    async def _admit(self, item: _PendingCall, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
-        """Wait until the call may be run and return its subject, or the reason why it may not."""
+    async def _admit(self, item: _PendingCall, tool: AnyTool, args: BaseModel) -> tuple[CallSubject | CallRefusal, str]:
+        """Wait until rules, user and hooks let the call run.
+
+        Return its subject, or the reason why it may not run, and which hooks changed it.
+        """
+        subject = await self._admit_by_rules(item, tool, args)
+        if isinstance(subject, CallRefusal):
+            return subject, ""
+        answer = await self._guidance.before_call(_hook_call(item))
+        if answer.objection is not None:
+            return CallRefusal(by="rule", reason=answer.objection), ""
+        if answer.changed:
+            # Hooks grant no permission, so the changed call must be admitted in its own right.
+            subject = await self._admit_by_rules(item, tool, _change_arguments(item, tool, answer))
+        if answer.question and isinstance(subject, CallSubject) and not subject.was_approved:
+            unremembered = structs.replace(subject, keys=())
+            subject = await self._gate.ask_about(unremembered, self._question(item), answer.question, "each_time")
+        return subject, answer.changed
+
+    async def _admit_by_rules(self, item: _PendingCall, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
+        """Wait until the rules and the user let the call run and return its subject, or the reason why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return CallRefusal(by="rule", reason=restriction)
@@ -417,18 +429,20 @@ def _hook_call(item: _PendingCall) -> HookCall:
     return HookCall(tool_call_id=item.call.id, tool=item.name, arguments=item.arguments)
 
 
-def _change_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> None:
-    """Use the arguments that hooks substituted for the model's.
+def _change_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> BaseModel:
+    """Use the arguments that hooks substituted for the model's, and return them as the tool has parsed them.
 
     Raises:
         ToolError: the tool does not accept them.
     """
     item.arguments = answer.call.arguments
     try:
-        item.args = tool.parse(item.arguments)
+        args = tool.parse(item.arguments)
     except ToolError as error:
         raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
+    item.args = args
     _set_summary(item)
+    return args
 
 
 def _set_summary(item: _PendingCall) -> None:

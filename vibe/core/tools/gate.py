@@ -146,7 +146,7 @@ class CallSubject(Struct, frozen=True, kw_only=True):
 
     ``keys`` are what a lasting approval of it covers. ``is_judged`` is false if judging took too long, so that nothing
     is known about what it touches. If ``read_only``, it was admitted without asking and must run where it can only
-    read.
+    read. If ``was_approved``, the user was asked about this very call.
     """
 
     tool: AnyTool
@@ -156,6 +156,7 @@ class CallSubject(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     is_judged: bool = True
     read_only: bool = False
+    was_approved: bool = False
 
     @property
     def is_edit(self) -> bool:
@@ -353,13 +354,11 @@ class Gate(Struct, eq=False):
             return CallRefusal(by="rule", reason=decision.reason)
         return await self._ask_in_turn(subject, draft, decision)
 
-    async def admit_in_full(
-        self, subject: CallSubject, draft: ApprovalRequestEvent, lacking: str
+    async def ask_about(
+        self, subject: CallSubject, draft: ApprovalRequestEvent, reason: str, rule: str = "permission"
     ) -> CallRefusal | CallSubject:
-        """Ask about a call that was tried in a read-only sandbox. ``lacking`` says what happened there."""
-        reason = f"in a read-only sandbox {lacking}"
-        decision = PermissionDecision(Ruling.ASK, "permission", reason)
-        return await self._ask_in_turn(structs.replace(subject, read_only=False), draft, decision)
+        """Ask about a call that was admitted, since something else is a ``reason`` to: its sandbox, or a hook."""
+        return await self._ask_in_turn(subject, draft, PermissionDecision(Ruling.ASK, rule, reason))
 
     async def _ask_in_turn(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
@@ -392,7 +391,8 @@ class Gate(Struct, eq=False):
                     raise  # It would fail anyway, so there is nothing to approve.
                 outlook = self._bare_outlook()
             request = _approval_request(subject, draft, decision, outlook)
-            return await self._ask(self.approvals.tree.approver, request) or subject
+            refusal = await self._ask(self.approvals.tree.approver, request)
+            return refusal or structs.replace(subject, was_approved=True)
 
     async def _ask_about_others(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
