@@ -28,7 +28,6 @@ MOST_FILES = 1_000
 """The most command files of one folder."""
 _NAME = re.compile(r"[A-Za-z0-9][\w:.-]*")
 _CALL = re.compile(rf"/(?P<name>{_NAME.pattern})(?:\s+(?P<rest>.*))?", re.DOTALL)
-_HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9][0-9]?)")
 
 
@@ -94,7 +93,7 @@ class CommandFiles:
         name = call["name"]
         path = next((path for known, path in self._files() if known == name), None)
         if path is not None:
-            return _with_arguments(_template(path), (call["rest"] or "").strip())
+            return _with_arguments(_parts(path, [])[1], (call["rest"] or "").strip())
         if name.casefold() in set(besides) or os.path.exists(f"/{name}"):  # the prompt begins with a path, as /tmp
             return prompt
         closed = next((it for it in self._folders if os.path.isdir(it) and not is_open(it, os.R_OK | os.X_OK)), None)
@@ -126,15 +125,13 @@ class CommandFiles:
 
 def _command(name: str, path: Path, warnings: list[str]) -> CommandFile:
     """Return a command with the fields of its front matter, which are empty if that is broken."""
-    _template(path)
-    text = _text(path)
     problems: list[str] = []
+    header, _ = _parts(path, problems)
     fields: Mapping[str, Any] = {}
-    if FENCE.fullmatch(text.partition("\n")[0]):
-        try:
-            fields = front_matter_fields(split_front_matter(text)[0], problems)
-        except FrontMatterError as error:
-            problems.append(str(error))
+    try:
+        fields = front_matter_fields(header, problems) if header else {}
+    except FrontMatterError as error:
+        problems.append(str(error))
     warnings.extend(f"{path}: {problem}" for problem in problems)
     unused = [key for key in _UNUSED if key in fields]
     if unused:
@@ -149,12 +146,21 @@ def _command(name: str, path: Path, warnings: list[str]) -> CommandFile:
     )
 
 
-def _template(path: Path) -> str:
-    """Return a command's prompt, without its front matter, and with embedded shell commands as requests to run them."""
-    text = _OUTPUT.sub(r"(run `\1` first: its output belongs here)", _HEADER.sub("", _text(path)).strip())
-    if not text:
+def _parts(path: Path, problems: list[str]) -> tuple[str, str]:
+    """Return a command's front matter and its prompt, in which embedded shell commands are requests to run them.
+
+    All of the file is the prompt if the front matter is not closed, which is added to ``problems``.
+    """
+    header, text = "", _text(path)
+    if FENCE.fullmatch(text.partition("\n")[0]):
+        try:
+            header, text = split_front_matter(text)
+        except FrontMatterError as error:
+            problems.append(str(error))
+    prompt = _OUTPUT.sub(r"(run `\1` first: its output belongs here)", text).strip()
+    if not prompt:
         raise CommandFileError(path, "it has no prompt, write one")
-    return text
+    return header, prompt
 
 
 def _text(path: Path) -> str:

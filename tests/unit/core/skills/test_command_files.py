@@ -31,6 +31,14 @@ def test_a_key_of_the_header_without_effect_is_named(tmp_path: Path, key: str) -
     assert [f"{key} in its header has no effect" in warning for warning in warnings] == [True]
 
 
+@pytest.mark.parametrize("fence", ["---", "--- ", "-----"])
+def test_a_header_is_no_part_of_the_prompt(tmp_path: Path, fence: str) -> None:
+    (tmp_path / "go.md").write_text(f"{fence}\ndescription: Goes\n{fence}\nGo now\n")
+    commands = CommandFiles([tmp_path])
+    assert commands.expanded("/go") == "Go now"
+    assert [command.description for command in commands.listed([])] == ["Goes"]
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go.md")
     warnings: list[str] = []
