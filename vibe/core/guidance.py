@@ -211,8 +211,8 @@ def loaded_skills(conversation: Iterable[Message]) -> list[str]:
         match message:
             case UserMessage() if LOADED in message.content:
                 names += _names(message.content.partition(LOADED)[2].partition("\n")[0])
-            case UserMessage() if started := re.match(INVOKED.format(name="'(.+?)'"), message.content):
-                names.append(started[1])
+            case UserMessage() if started := re.match(INVOKED.format(name=r"(['\"])(.+?)\1"), message.content):
+                names.append(started[2])
             case AssistantMessage():
                 asked |= {call.id: call.arguments for call in message.tool_calls if call.name == SKILL_TOOL}
             case ToolMessage() if message.status == "ok" and message.tool_call_id in asked:

@@ -66,6 +66,20 @@ def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Pat
     assert resumed.restriction("read_file", {"path": "a"}) is None
 
 
+@pytest.mark.parametrize("as_written", ["/look", "LOOK"])
+def test_a_skill_loaded_by_its_command_restricts_the_agent_that_goes_on(
+    tmp_path: Path, skills: SkillManager, as_written: str
+) -> None:
+    resumed = Guidance(skills=skills).for_agent(place(tmp_path, *loading(as_written)))
+    assert resumed.restriction("grep", {}) == "the skill 'look' restricts this agent to Read"
+
+
+def test_a_started_skill_with_a_quote_in_its_name_is_read_off_a_conversation(tmp_path: Path) -> None:
+    write_skill(tmp_path, "editor's", tools="Read")
+    desk = Guidance(skills=SkillManager(SkillSources(user=(tmp_path,)))).for_agent(place(tmp_path))
+    assert loaded_skills([UserMessage(desk.prompt("/editor's choice"))]) == ["editor's"]
+
+
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
     desk = Guidance(skills=skills).for_agent(place(tmp_path))
     started = UserMessage(desk.prompt("/find it"))

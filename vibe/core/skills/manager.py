@@ -19,6 +19,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import Path
@@ -378,8 +379,8 @@ class AgentSkills(Struct, eq=False):
         if info is None:
             return None
         request = rest.strip() or "Do what this skill is for."
-        begun = f"The user started the skill {info.name!r}. Follow its instructions."
-        return f"{begun}\n\n{self._load(info.name)}\n\n{request}"
+        begun = INVOKED.format(name=repr(info.name))
+        return f"{begun} Follow its instructions.\n\n{self._load(info.name)}\n\n{request}"
 
     def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """Return why the loaded skills don't allow a call, or None if they do."""
@@ -390,8 +391,10 @@ class AgentSkills(Struct, eq=False):
 
     def restore(self, names: Iterable[str]) -> None:
         """Apply the restrictions of the skills a resumed conversation had loaded, as far as they still exist."""
-        available = self.manager.available
-        self._loaded.update({name: available[name].allowed_tools for name in names if name in available})
+        for name in names:
+            with suppress(NoSuchSkillError):
+                info = self.manager.get(name)
+                self._loaded[info.name] = info.allowed_tools
 
     def reminder(self) -> str:
         """Return the reminder of the loaded skills for a conversation that is shortened; empty without any."""
