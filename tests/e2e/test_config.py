@@ -130,6 +130,13 @@ def test_edit_checks_before_it_replaces(vibe: VibeCommand) -> None:
     assert vibe("config", "edit").code == 0
     assert (vibe.home / "config.toml").read_text() == CONFIG.replace("local", "devstral-small")
 
+    editor.write_text('#!/bin/sh\necho "# mine" >> "$1"; mv "$VIBE_HOME" "$VIBE_HOME.away"; touch "$VIBE_HOME"\n')
+    unsaved = vibe("config", "edit")
+    assert unsaved.code == 3
+    assert "# mine" in Path(unsaved.err.strip().rpartition(" ")[2]).read_text()
+    vibe.home.unlink()
+    vibe.home.with_name(f"{vibe.home.name}.away").rename(vibe.home)
+
     before = set(Path(vibe.environ["TMPDIR"]).iterdir())
     vibe.environ["EDITOR"] = "false"
     assert (vibe("config", "edit").code, set(Path(vibe.environ["TMPDIR"]).iterdir())) == (3, before)

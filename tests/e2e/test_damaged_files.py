@@ -111,6 +111,24 @@ def test_a_session_whose_meta_data_are_gone_is_continued_with_a_word(vibe: VibeC
     assert vibe("-c", "-p", "go").err == ""
 
 
+@pytest.mark.parametrize(("workspace", "told"), [("", True), ("elsewhere", False)])
+def test_a_newer_session_that_cannot_be_read_is_passed_over_with_a_word(
+    vibe: VibeCommand, workspace: str, *, told: bool
+) -> None:
+    vibe.replay(turns({"text": "old"}, {"text": "on"}))
+    old = vibe("-p", "go", "--output", "json").document["session_id"]
+    newer = vibe("-p", "go", "--output", "json").document["session_id"]
+    (vibe.home / "logs/session" / newer / "meta.json").write_text(
+        json.dumps({"version": 99, "workspace": str(vibe.workdir / workspace)})
+    )
+
+    continued = vibe("-c", "-p", "and on", "--output", "json")
+
+    assert continued.document["session_id"] == old
+    assert (f"{newer} can't be read" in continued.err) is told
+    assert ("an older session is continued" in continued.err) is told
+
+
 @pytest.mark.parametrize("tail", [b'{"role":"user","content":"cut', b"\0" * 512, b"\xff\n"])
 def test_whoever_reads_a_session_with_a_torn_end_hears_of_it(vibe: VibeCommand, tail: bytes) -> None:
     vibe.replay(turns({"text": "fine"}))

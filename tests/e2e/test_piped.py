@@ -203,3 +203,16 @@ def test_more_than_64_mib_is_refused_before_any_call(vibe: VibeCommand) -> None:
     assert ended.stderr == (
         "vibe: standard input is longer than 64 MiB: put it in a file and name that in the prompt\n"
     )
+
+
+def test_a_conversation_that_is_not_kept_reads_what_the_kept_one_before_it_was_given(vibe: VibeCommand) -> None:
+    answers(vibe, "ok")
+    session = vibe("-p", "go", "--output", "json", stdin="x" * 70_000).document["session_id"]
+    file = vibe.home / "logs" / "session" / session / "outputs" / "stdin.txt"
+    read = {"name": "read_file", "arguments": {"path": str(file)}}
+    vibe.replay({"agents": {"main": {"turns": [{"text": "ok"}, {"tool_calls": [read]}, {"text": "ok"}]}}})
+
+    resumed = ("--resume", session, "-p", "and on", "--set", "session_logging.enabled=false", "--output", "streaming")
+
+    (result,) = (line for line in vibe(*resumed).lines if line["type"] == "tool.result")
+    assert result["status"] == "ok", result

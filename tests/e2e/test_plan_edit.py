@@ -89,6 +89,23 @@ def test_what_is_wrong_is_said_and_the_editor_opened_again_with_what_was_written
     assert calls(vibe) == 2
 
 
+def test_what_was_written_is_not_lost_if_it_cannot_be_saved(vibe: VibeCommand, paused: str) -> None:
+    editor = """
+    cd "$VIBE_HOME"/plans/*-*
+    case $(wc -l < "$OLDPWD/calls") in
+      1) sed -i 's/"mode": "run"/"mode": "test"/' "$2"; mv lock away; mkdir lock ;;
+      2) rmdir lock; mv away lock ;;
+    esac
+    """
+    with Terminal(200, 30) as terminal, editing(vibe, terminal, paused, editor) as process:
+        terminal.wait_for("Enter opens the editor again")
+        terminal.type("\n")
+        assert process.wait(SECONDS) == 0
+        terminal.wait_for("1 change made")
+
+    assert calls(vibe) == 2
+
+
 @pytest.mark.parametrize(
     ("editor", "said"),
     [("exit 3", "exit code 3"), ("rm -f $2; kill -9 $$", "nothing was changed"), (": > $2", "was not changed")],

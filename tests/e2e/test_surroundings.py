@@ -105,6 +105,28 @@ def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, wor
     assert "No space left" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("vibe-acp --version >&-", 3, "it is closed"),
+        ("vibe-acp --help > /dev/full", 3, "No space left"),
+        ("vibe-acp nonsense", 2, "unknown argument 'nonsense'"),
+        ("vibe-acp nonsense 2>&-", 2, ""),
+        ("VIBE_LOG_LEVEL=loud vibe-acp", 2, "VIBE_LOG_LEVEL is 'loud'"),
+        ("ulimit -n 8; vibe-acp", 3, "Too many open files"),
+        ("ulimit -n 5; vibe -p go --detach", 3, "Too many open files"),
+        ("VIBE_LOG_MAX_BYTES=$(printf '9%.0s' {1..5000}) vibe plan list", 2, "it must be a number of bytes"),
+    ],
+)
+def test_what_a_command_cannot_begin_without_is_one_sentence(
+    vibe: VibeCommand, line: str, code: int, said: str
+) -> None:
+    ended = shell(vibe, line)
+
+    assert (ended.code, ended.err.count("\n")) == (code, 1 if said else 0), ended.err
+    assert said in ended.err
+
+
 def test_errors_that_find_no_room_change_no_exit_code(vibe: VibeCommand) -> None:
     assert shell(vibe, "vibe plan run nowhere.json 2> /dev/full").code == 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -14,13 +13,12 @@ from vibe import __version__
 from vibe.acp.server import serve_editor
 from vibe.app.engine.host import allow_open_files
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
-from vibe.cli.main import COLLECTED_AT, main as vibe
+from vibe.cli.main import in_process, main as vibe
 from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import UsageError
 from vibe.system.line_wire import Wire, claimed_wire
 
 USAGE = """usage: vibe-acp [--setup | --version | --help]
@@ -35,38 +33,28 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
 VERSION = f"vibe-acp {__version__}\n"
 MESSAGES_VARIABLE = "VIBE_ACP_LOGGING_ENABLED"
 """If this variable is set, every message is written to the log."""
-AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve one editor until it is gone, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    asked = {"--version": VERSION, "-V": VERSION, "--help": USAGE, "-h": USAGE}.get(" ".join(words))
-    if asked:
-        sys.stdout.write(asked)
-        return ExitCode.DONE
-    if words in (["--setup"], ["setup"]):
-        return vibe(["setup"])
-    if words:
-        return _refuse(f"unknown argument {words[0]!r}: it takes --setup, --version or --help", ExitCode.USAGE)
-    gc.set_threshold(*COLLECTED_AT)
-    try:
-        return _serve()
-    except EnvironmentFailure as error:
-        return _refuse(str(error), ExitCode.ENVIRONMENT)
-    finally:
-        gc.freeze()  # as in vibe.cli.main
+    return vibe(["setup"]) if words in (["--setup"], ["setup"]) else in_process(words, _asked_text, _serve)
 
 
-def _serve() -> int:
+def _asked_text(words: Sequence[str]) -> str:
+    return {"--version": VERSION, "-V": VERSION, "--help": USAGE, "-h": USAGE}.get(" ".join(words), "")
+
+
+def _serve(words: Sequence[str], env: CliEnvironment) -> int:
     """Serve the client on standard input and output; the exit code is 0 or the signal's.
 
     Raises:
-        EnvironmentFailure: the process's directory is gone, or there is no home.
+        UsageError: there are arguments, or a person at a terminal.
     """
-    env = CliEnvironment.from_process()
+    if words:
+        raise UsageError(f"unknown argument {words[0]!r}: vibe-acp takes --setup, --version or --help")
     if env.stdin.isatty():
-        return _refuse(AT_TERMINAL, ExitCode.USAGE)
+        raise UsageError("vibe-acp is started by an editor; to chat, run `vibe`")
     allow_open_files()
     with logging_to(VibePaths(env.home).log_file, env.environ), claimed_wire() as wire:
         if env.environ.get(MESSAGES_VARIABLE):
@@ -86,8 +74,3 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
         async with handled_signals(env, on_signal):
             await serve_editor(wire, env, lambda: end.is_near(end.code))
     return end.code
-
-
-def _refuse(sentence: str, code: ExitCode) -> int:
-    sys.stderr.write(f"vibe-acp: {sentence}\n")
-    return code

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vibe.system.errors import UsageError
 from vibe.system.files import append_rotating
+from vibe.system.plain_text import shortened
 
 LEVEL_VARIABLE = "VIBE_LOG_LEVEL"
 SIZE_VARIABLE = "VIBE_LOG_MAX_BYTES"
@@ -17,6 +18,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 MOST_BYTES = 5_000_000
 OURS = ("ipc", "planner", "subagents", "vibe")
 FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+_BYTES = re.compile(r"0*[1-9][0-9]{0,17}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -51,10 +53,12 @@ def logging_to(path: Path, environ: Mapping[str, str]) -> Generator[None]:
     """
     level = environ.get(LEVEL_VARIABLE, "").upper() or "WARNING"
     if level not in LEVELS:
-        raise UsageError(f"{LEVEL_VARIABLE} is {environ[LEVEL_VARIABLE]!r}: it must be one of {', '.join(LEVELS)}")
+        raise UsageError(
+            f"{LEVEL_VARIABLE} is {shortened(environ[LEVEL_VARIABLE], 40)!r}: it must be one of {', '.join(LEVELS)}"
+        )
     size = environ.get(SIZE_VARIABLE, "") or str(MOST_BYTES)
-    if not size.isdecimal() or int(size) < 1:
-        raise UsageError(f"{SIZE_VARIABLE} is {size!r}: it must be a number of bytes")
+    if not _BYTES.fullmatch(size):
+        raise UsageError(f"{SIZE_VARIABLE} is {shortened(size, 40)!r}: it must be a number of bytes")
     root, ours = logging.getLogger(), [logging.getLogger(name) for name in OURS]
     before = [logger.level for logger in ours]
     file = LogFile(path, environ, most=int(size))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from vibe import __version__
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.streams import problem_of, settle, standard_streams, unwritten
 from vibe.system.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from vibe.cli.environment import CliEnvironment
 
 HELP = frozenset({"-h", "--help", "help"})
 COLLECTED_AT = (150_000, 10, 10)
@@ -22,16 +27,28 @@ They are high because what is loaded at the start stays: searching it ten times 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; help and the version load almost nothing."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    return in_process(list(sys.argv[1:] if argv is None else argv), _asked_text)
+
+
+def in_process(
+    words: Sequence[str],
+    asked_text: Callable[[Sequence[str]], str],
+    act: Callable[[Sequence[str], CliEnvironment], int] | None = None,
+) -> int:
+    """Print the text that the words ask for, else carry out the command line or ``act``, and return the exit code.
+
+    The process must be this command's own.
+    """
     try:
-        text = _asked_text(arguments)
+        text = asked_text(words)
         if text:
             return _print(text)
         gc.set_threshold(*COLLECTED_AT)
         from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  too slow for help and the version
-        from vibe.cli.run import run_command_line
+        from vibe.cli.run import carried_out, run_command_line
 
-        return run_command_line(arguments, CliEnvironment.from_process())
+        env = CliEnvironment.from_process()
+        return run_command_line(words, env) if act is None else carried_out(partial(act, words), env)
     except EnvironmentFailure as error:
         return _refuse(str(error))
     except KeyboardInterrupt:  # while modules are loaded, or the last output waits for its reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 
@@ -54,14 +54,18 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
     Errors become one sentence on stderr, with a traceback only under ``--debug``. Nothing in the process is changed
     permanently, so a program may run any number of command lines, one after the other.
     """
-    debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
+    act = partial(_dispatch, words)
     if DETACH in takewhile("--".__ne__, words) and env.owns_process and env.detached is None:
         from vibe.cli.detached import detached  # noqa: PLC0415  few commands leave their terminal
 
-        code = detached(partial(run_command_line, arguments), partial(_given_output, words), env)
-    else:
-        code = _carry_out(words, env, debug=debug)
+        act = partial(detached, partial(run_command_line, arguments), partial(_given_output, words))
+    return carried_out(act, env, debug="--debug" in arguments)
+
+
+def carried_out(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug: bool = False) -> int:
+    """Return the exit code of a command, once its output is taken; an error becomes a sentence on stderr."""
+    code = _code_of(act, env, debug=debug)
     settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
     settle(env.stderr, SECONDS_FOR_READER)
     problem = problem_of(env.stdout)
@@ -70,11 +74,10 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
     return code
 
 
-def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
-    code = ExitCode.DONE
+def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug: bool) -> int:
+    code = 0
     try:
-        with logging_to(VibePaths(env.home).log_file, env.environ):
-            code = ExitCode(_dispatch(words, env))
+        code = act(env)
         env.stdout.flush()
     except KeyboardInterrupt as stopped:
         return ExitCode(stopped.args[0]) if stopped.args else ExitCode.INTERRUPTED
@@ -120,9 +123,10 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
         env = replace(env, given=given_settings(args.given, env))
     command, below = words[0] if words and words[0] in COMMANDS else "prompt", getattr(args, "subcommand", "")
     subject = next((one for one, served in SERVED_BY.items() if one.startswith(command) and below in served), command)
-    module = importlib.import_module(f"vibe.cli.commands.{subject}")
-    carry_out = getattr(module, f"run_{below}", None) or module.run
-    return int(carry_out(args, env) or ExitCode.DONE)
+    with logging_to(VibePaths(env.home).log_file, env.environ):
+        module = importlib.import_module(f"vibe.cli.commands.{subject}")
+        carry_out = getattr(module, f"run_{below}", None) or module.run
+        return int(carry_out(args, env) or ExitCode.DONE)
 
 
 def _given_output(words: list[str]) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from uuid import uuid4
@@ -56,16 +57,17 @@ class ChatSession:
     """
 
     def __init__(
-        self, meta: SessionMeta, folder: SessionFolder, transcript: Transcript, locks: ExitStack, *, kept: bool = True
+        self, paths: VibePaths, meta: SessionMeta, folder: SessionFolder, transcript: Transcript, locks: ExitStack
     ) -> None:
         self.folder = folder
         self.transcript = transcript
         self.repaired = ""
         self._snapshots: Snapshots | None = None
         self._rewind_lock = Lock()
+        self._paths = paths
         self._meta = meta
         self._locks = locks
-        self._unlogged = [] if kept else [folder.path]
+        self._unlogged = [folder.path] if folder.path.parent == paths.unlogged else []
 
     @classmethod
     def open(cls, paths: VibePaths, opening: Opening, *, kept: bool = True) -> ChatSession:
@@ -98,14 +100,9 @@ class ChatSession:
     def earlier_outputs(self) -> tuple[Path, ...]:
         """The output folders of the sessions this one was forked from. Their conversations name files in them."""
         found: list[Path] = []
-        parent = self._meta.parent_id
-        while parent is not None and len(found) < GENERATIONS:
-            folder = SessionFolder(self.folder.path.with_name(parent))
-            found.append(folder.outputs)
-            try:
-                parent = read_meta(folder.path).parent_id
-            except BrokenSessionError:
-                break
+        with suppress(BrokenSessionError):
+            for parent in islice(_ancestors(self._paths, self.session_id), GENERATIONS):
+                found.append(_folder(self._paths, parent).outputs)
         return tuple(folder for folder in found if folder.is_dir())
 
     def snapshots(self, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES) -> Snapshots:
@@ -233,19 +230,18 @@ class ChatSession:
 
     @classmethod
     def _open(cls, paths: VibePaths, opening: Opening, locks: ExitStack, *, kept: bool) -> ChatSession:
-        sessions, earlier = paths.sessions, None
+        earlier = None
         if opening.resume is not None:
-            earlier = SessionLoader(sessions).find(opening.resume, opening.workdir)
+            earlier = SessionLoader(paths.sessions).find(opening.resume, opening.workdir)
         if not kept:
-            sessions = paths.unlogged
-            _remove_unlogged(sessions)
+            _remove_unlogged(paths.unlogged)
         elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's is only copied
-            return cls._continue(opening, locks, earlier)
-        return cls._begin(sessions, opening, locks, earlier, kept=kept)
+            return cls._continue(paths, opening, locks, earlier)
+        return cls._begin(paths, opening, locks, earlier, kept=kept)
 
     @classmethod
     def _begin(
-        cls, sessions: Path, opening: Opening, locks: ExitStack, earlier: SavedSession | None, *, kept: bool
+        cls, paths: VibePaths, opening: Opening, locks: ExitStack, earlier: SavedSession | None, *, kept: bool
     ) -> ChatSession:
         """Begin a session, with the conversation of an ``earlier`` one if given. The earlier one stays as it is."""
         workspace = opening.workdir
@@ -262,19 +258,19 @@ class ChatSession:
             git_commit=commit,
             git_branch=branch,
         )
-        folder = SessionFolder.begin(sessions, meta)
+        folder = SessionFolder.begin(paths.sessions if kept else paths.unlogged, meta)
         locks.callback(lock_session(folder).release)
         transcript, repaired = Transcript(path=folder.transcript), ""
         if earlier is not None:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
-            repaired = _repair_text(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
-        session = cls(meta, folder, transcript, locks, kept=kept)
+            repaired = _repair_text(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier)
+        session = cls(paths, meta, folder, transcript, locks)
         session.repaired = repaired
         return session
 
     @classmethod
-    def _continue(cls, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
+    def _continue(cls, paths: VibePaths, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
         locks.callback(lock_session(saved.folder).release)
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
@@ -282,10 +278,10 @@ class ChatSession:
         meta = structs.replace(
             saved.meta, workspace=place, model=opening.model or "", agent=opening.agent or "", ended=None, outcome=None
         )
-        session = cls(meta, saved.folder, transcript, locks)
+        session = cls(paths, meta, saved.folder, transcript, locks)
         with suppress(OSError):  # the session counts as running until it ends again
             write_meta(saved.folder.path, meta)
-        session.repaired = _repair_text(transcript.dropped_bytes, closed, saved.lost)
+        session.repaired = _repair_text(transcript.dropped_bytes, closed, saved)
         return session
 
 
@@ -301,14 +297,15 @@ def _remove_unlogged(sessions: Path) -> None:
                 lock.release()
 
 
-def _repair_text(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
-    """Return what resuming had to repair, as a sentence; empty if nothing."""
-    parts = [f"{lost}, and was made again of the messages"] if lost else []
+def _repair_text(dropped_bytes: int, closed_calls: int, saved: SavedSession) -> str:
+    """Return what resuming had to repair or to pass over, as a sentence; empty if nothing."""
+    parts = [f"{saved.lost}, and was made again of the messages"] if saved.lost else []
     if dropped_bytes:
         parts.append(f"{dropped_bytes} bytes of an incomplete message were dropped")
     if closed_calls:
         parts.append(f"{closed_calls} tool calls without a result were closed as interrupted")
-    return " and ".join(parts) and f"the session was damaged: {' and '.join(parts)}"
+    damage = f"the session was damaged: {' and '.join(parts)}" if parts else ""
+    return "; ".join(filter(None, (saved.passed_over, damage)))
 
 
 class EarlierMessages(Struct, frozen=True):
@@ -362,17 +359,17 @@ def _kept_count(earlier: Sequence[Message], messages: Sequence[Message]) -> int:
 
 
 def _ancestors(paths: VibePaths, session_id: str) -> Iterator[str]:
-    """Yield the ids of the sessions that one comes from, nearest first."""
-    seen, meta = {session_id}, read_meta(_folder(paths, session_id).path)
-    while meta.parent_id and meta.parent_id not in seen:
-        parent = meta.parent_id
+    """Yield the ids of the sessions that one comes from, nearest first; the last may be gone."""
+    seen = {session_id}
+    while (parent := read_meta(_folder(paths, session_id).path).parent_id or session_id) not in seen:
         seen.add(parent)
-        meta = read_meta(_folder(paths, parent).path)
-        yield parent
+        yield (session_id := parent)
 
 
 def _messages(paths: VibePaths, session_id: str) -> Sequence[Message]:
-    return Transcript.peek(_folder(paths, session_id).transcript).messages
+    folder = _folder(paths, session_id)
+    read_meta(folder.path)  # raises an error if the session is gone
+    return Transcript.peek(folder.transcript).messages
 
 
 def _folder(paths: VibePaths, session_id: str) -> SessionFolder:

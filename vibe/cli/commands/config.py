@@ -10,7 +10,7 @@ from vibe.cli.editor import edited
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.schema import parse_key, written
 from vibe.front.listings import LONGEST, setting_line
-from vibe.system.errors import ConfigError, UsageError
+from vibe.system.errors import ConfigError, VibeError
 from vibe.system.plain_text import one_line, plain
 
 
@@ -54,17 +54,18 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_edit(args: Arguments, env: CliEnvironment) -> None:
-    """Open the settings file in an editor. An invalid result is kept in a file of its own."""
+    """Open the settings file in an editor. A result that is invalid or can't be saved is kept in a file of its own."""
     writer = _settings(args, env).writer(project=args.project)
     before = writer.text()
     after = edited(before, "config.toml", env)
     try:
         if after != before:
             writer.replace(after)
-    except ConfigError as error:
+    except VibeError as error:
         draft = env.new_folder("vibe-config-") / "config.toml"
         draft.write_text(after, encoding="utf-8")
-        raise UsageError(f"{error}\nnothing was changed; your text is in {draft}") from error
+        error.args = (f"{error}\nnothing was changed; your text is in {draft}",)
+        raise
 
 
 def _settings(args: Arguments, env: CliEnvironment) -> Settings:

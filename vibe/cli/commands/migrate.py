@@ -16,7 +16,7 @@ from vibe.core.config.writer import ConfigWriter, writing
 from vibe.system.plain_text import one_line
 
 LISTS = ("providers", "models", "mcp_servers")
-TABLES = ("session_logging",)
+TABLES = ("session_logging", "tools")
 BYPASS = "bypass_tool_permissions"
 """The name of ``auto_approve`` in newer versions of Mistral Vibe."""
 
@@ -67,10 +67,8 @@ def _clean(document: Any) -> Iterator[str]:
             yield from _drop(entry, name, f"{name}[{index}].")
     for name in TABLES:
         yield from _drop(document.get(name), name, f"{name}.")
-    tools = document.get("tools")
-    yield from _drop(tools, "tools", "tools.")
-    for name in list(tools or ()):
-        yield from _drop(tools[name], f"tools.{name}", f"tools.{name}.")
+    for name, tool in (document.get("tools") or {}).items():
+        yield from _drop(tool, f"tools.{name}", f"tools.{name}.")
 
 
 def _drop(table: Any, kind: str, prefix: str) -> Iterator[str]:

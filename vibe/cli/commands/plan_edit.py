@@ -17,13 +17,13 @@ from planner.plan.revision import operations_between
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from planner.store.current_plan import effective_plan
 from planner.store.folder import find_plan
-from vibe.app.plan.commands import CommandRefusedError, revise
+from vibe.app.plan.commands import revise
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.shell.sandbox.temporary import brief_folder
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, VibeError
 from vibe.system.plain_text import one_line, plain
 
 OPERATION_LENGTH = 400
@@ -94,7 +94,7 @@ def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
             open_editor(path, env, instead=", or give --operations or --file")
             try:
                 return _apply_file(args, path, current, env)
-            except (PlanInvalidError, CommandRefusedError) as error:
+            except VibeError as error:
                 env.stderr.write(f"{plain(str(error))}\n")
             if not _wants_another_try(env):
                 raise UsageError(f"plan {args.plan} was not changed")

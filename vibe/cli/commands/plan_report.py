@@ -11,7 +11,7 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, render
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.ci_log import write_command
-from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 from vibe.system.files import put_file
 from vibe.system.redaction import redact
 
@@ -21,8 +21,10 @@ SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 
 def _writing(path: Path, folder: PlanFolder) -> AbstractContextManager[None]:
     """Raise an OSError in the block as an EnvironmentFailure; the plan's folder still holds all of the report."""
-    problem, advice = f"the report can't be written to {path}", f"try `vibe plan report {folder.plan_id} -o FILE`"
-    return os_error_as(lambda error: EnvironmentFailure(f"{problem} ({error.strerror or error}): {advice}"))
+    problem, again = f"the report can't be written to {path}", f"then `vibe plan report {folder.plan_id} -o FILE`"
+    return os_error_as(
+        lambda error: EnvironmentFailure(f"{problem} ({error.strerror or error}): {remedy(error)}, {again}")
+    )
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:

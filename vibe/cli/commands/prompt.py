@@ -26,15 +26,15 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     named = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
     at_terminal = env.stdin.isatty() and env.stdout.isatty()
     _check(args, env, is_named=named, at_terminal=at_terminal)
-    if not args.attach and (named or not at_terminal or args.output != "text"):
-        from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  the screen is drawn before it is loaded
-
-        return run_prompt(args, env)
-    if args.attach or (not args.plain and draws(env)):
+    answers_once = named or not at_terminal or args.output != "text"
+    if args.attach or not (answers_once or args.plain or not draws(env)):
         from vibe.cli.textual_ui.app import show  # noqa: PLC0415  costs what prompts of scripts do without
 
         return show(partial(_attached if args.attach else _local, args, env), env)
-    from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
+    from vibe.cli.commands.one_prompt import run_prompt, talk_of  # noqa: PLC0415  the screen is drawn before it is loaded
+
+    if answers_once:
+        return run_prompt(args, env)
     from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
 
     if not args.plain:

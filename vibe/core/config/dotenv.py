@@ -42,7 +42,8 @@ def read_env_file(path: Path, label: str) -> EnvFile:
         return EnvFile(values={}, lines={}, warnings=())
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    warnings = _permission_warnings(path, label)
+    is_open = path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
+    warnings = [f"{label}: other users can read the keys in it, run: chmod 600 {label}"] if is_open else []
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -53,13 +54,6 @@ def read_env_file(path: Path, label: str) -> EnvFile:
             continue
         values[pair[0]], lines[pair[0]] = pair[1], number
     return EnvFile(values=values, lines=lines, warnings=tuple(warnings))
-
-
-def _permission_warnings(path: Path, label: str) -> list[str]:
-    readable = path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
-    if os.name == "nt" or not readable:
-        return []
-    return [f"{label}: other users can read the keys in it, run: chmod 600 {label}"]
 
 
 def parsed_line(line: str) -> tuple[str, str] | None:

@@ -35,6 +35,7 @@ from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.schemas import table_of
 from vibe.system.errors import ConfigError, did_you_mean
+from vibe.system.plain_text import shortened
 
 DEFAULT_ORIGIN = "default"
 NO_ADDRESS = "must be an address such as https://host/v1"
@@ -266,8 +267,7 @@ def _entry_name(item: Any) -> str | None:
     if not isinstance(item, dict):
         return None
     table = cast("dict[str, Any]", item)
-    name = table.get("alias") or table.get("name")
-    return name if isinstance(name, str) and name and table.get("name") else None
+    return str(table.get("alias") or table["name"]) if table.get("name") else None  # the validation refuses numbers
 
 
 def _have_no_conflict(one: Any, other: Any) -> bool:
@@ -325,8 +325,7 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
 
 def shown_value(value: object) -> str:
     """Return a value as JSON, shortened to ``_LONGEST_VALUE`` characters."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return shortened(json.dumps(value, default=str, ensure_ascii=False), _LONGEST_VALUE)
 
 
 class InvalidConfigError(ConfigError):
@@ -435,7 +434,7 @@ def _model_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
 
 def _unknown(what: str, name: str, known: list[str]) -> str:
     meant = hint_for(name, known)
-    return f"unknown {what} {name!r}{meant and f', {meant}'} (known: {', '.join(known)})"
+    return f"unknown {what} {shortened(name, _LONGEST_VALUE)!r}{meant and f', {meant}'} (known: {', '.join(known)})"
 
 
 def _provider_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:

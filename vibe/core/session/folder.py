@@ -30,7 +30,7 @@ from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
-from vibe.system.plain_text import shortened
+from vibe.system.plain_text import shortened, some_of
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
@@ -465,13 +465,14 @@ class SavedSession(Struct, frozen=True, kw_only=True):
     """A session on disk. ``updated`` is the time of its last message, in unix seconds.
 
     ``lost`` says what is wrong with its meta data if they were reconstructed from its messages; then the workspace may
-    be empty.
+    be empty. ``passed_over`` tells of a newer session that may have been meant and can't be read.
     """
 
     folder: SessionFolder
     meta: SessionMeta
     updated: float
     lost: str = ""
+    passed_over: str = ""
 
     def is_of(self, workspace: Path) -> bool:
         """Return whether the workspace is its own, by whatever links each is reached."""
@@ -495,7 +496,19 @@ class SessionLoader(Struct, eq=False):
 
     def all(self) -> SessionListing:
         """Return every session."""
-        return self._read(self._names())
+        sessions: list[SavedSession] = []
+        problems: list[str] = []
+        for name in self._names():
+            try:
+                saved = self._load(name)
+            except BrokenSessionError as error:
+                problems.append(str(error))
+                continue
+            if saved.folder.transcript.exists():
+                sessions.append(saved)
+            if saved.lost:
+                problems.append(f"session {name}: {saved.lost}; what is known of it is taken from its messages")
+        return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
 
     def find(self, wanted: str, workspace: Path) -> SavedSession:
         """Return the session with the id ``wanted``, or the only one whose id begins with it.
@@ -520,12 +533,20 @@ class SessionLoader(Struct, eq=False):
         return self._load(found[0])
 
     def _last_of(self, workspace: Path) -> SavedSession:
-        listing = self._read(self._names()[:LAST_RESORT])
-        for saved in listing.sessions:
-            if saved.is_of(workspace):
-                return saved
-        unread = f" ({len(listing.problems)} can't be read, see `vibe session list`)" if listing.problems else ""
-        raise UsageError(f"no session to continue in {workspace}{unread}: start one with `vibe -p PROMPT`")
+        unread: list[str] = []
+        for name in self._names()[:LAST_RESORT]:
+            try:
+                saved = self._load(name)
+            except BrokenSessionError as error:
+                if salvaged(self.sessions / name).get("workspace") in {None, str(workspace)}:
+                    unread.append(str(error))
+                continue
+            if saved.is_of(workspace) and saved.folder.transcript.exists():
+                note = f"{some_of(unread, 1)}; an older session is continued" if unread else ""
+                return structs.replace(saved, passed_over=note)
+        note = f" ({len(unread)} can't be read, see `vibe session list`)" if unread else ""
+        start = "start one with `vibe` or `vibe -p PROMPT`; plans that ran are in `vibe plan list`"
+        raise UsageError(f"no session to continue in {workspace}{note}: {start}")
 
     def _names(self) -> list[str]:
         """Return the names of the folders that hold sessions, or that can't be looked into, newest first."""
@@ -544,21 +565,6 @@ class SessionLoader(Struct, eq=False):
             return self._load(name).meta.session_id
         except BrokenSessionError:
             return ""
-
-    def _read(self, names: list[str]) -> SessionListing:
-        sessions: list[SavedSession] = []
-        problems: list[str] = []
-        for name in names:
-            try:
-                saved = self._load(name)
-            except BrokenSessionError as error:
-                problems.append(str(error))
-                continue
-            if saved.folder.transcript.exists():
-                sessions.append(saved)
-            if saved.lost:
-                problems.append(f"session {name}: {saved.lost}; what is known of it is taken from its messages")
-        return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
 
     def _load(self, name: str) -> SavedSession:
         """Read one session, reconstructing its meta data if they are damaged.
@@ -599,7 +605,7 @@ def _reconstructed(folder: SessionFolder, error: DamagedMetaError) -> SessionMet
 def _updated(folder: Path) -> float | None:
     """Return the time of the last message, else that of the session's start, in unix seconds.
 
-    It is 0 if the folder can't be looked into, which reading the session will tell, and None if it holds no session.
+    It is that of the folder if that can't be looked into, which reading will tell, and None if it holds no session.
     """
     for name in FILES:
         try:
@@ -607,5 +613,5 @@ def _updated(folder: Path) -> float | None:
         except FileNotFoundError:
             continue
         except OSError:
-            return 0.0
+            return folder.stat().st_mtime
     return None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 FENCE = re.compile(r"-{3,}[ \t]*")
+MOST_BRACKETS = 1_000
+"""Lists and tables within each other that are read; the parser's time grows with the square of their depth."""
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]|$)")
 _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>&*!#].*?)[ \t]*")
 
@@ -84,7 +86,11 @@ def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
     """
     import yaml
 
+    if sum(map(text.count, "[{")) > MOST_BRACKETS:
+        raise ValueError("it has too many brackets")
     loader = yaml.SafeLoader(text)
+    # Merged tables can grow without bound.
+    setattr(loader, "flatten_mapping", lambda _: None)  # noqa: B010  # pyright: ignore[reportUnknownLambdaType]  untyped
     try:
         node = loader.get_single_node()
         if node is None:

@@ -107,6 +107,14 @@ REFUSED = {
         user='[[models]]\nprovider = "mistral"\n',
         told=(f"{FILE}:1: models[0].name: is missing or empty, give the entry a name",),
     ),
+    "alias that is no name": Refused(
+        user='[[models]]\nname = "m"\nalias = 1\nprovider = "mistral"\n',
+        told=(f"{FILE}:3: models[1].alias: must be a string, not 1",),
+    ),
+    "model with a name of 100,000 letters": Refused(
+        user=f'active_model = "{"x" * 100_000}"\n',
+        told=(f"{FILE}:1: active_model: unknown model '{'x' * 59}…' (known: devstral-2, devstral-small, local)",),
+    ),
     "entry that is no table": Refused(
         user='models = [\n  "m",\n]\n', told=(f"{FILE}:2: models[0]: must be a table such as [[models]], not 'm'",)
     ),

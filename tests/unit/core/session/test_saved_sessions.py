@@ -233,6 +233,7 @@ def test_one_folder_that_can_not_be_looked_into_hides_no_other_and_is_told() -> 
 
         listing = loader.all()
         assert [saved.meta.session_id for saved in listing.sessions] == ["open"]
+        assert "closed can't be read" in loader.find("latest", home).passed_over
         assert [problem.partition("closed ")[2] for problem in listing.problems] == [
             "can't be read: meta.json can't be read (Permission denied)"
         ]

@@ -105,9 +105,19 @@ def test_unquoted_colons_are_taken_as_text(tmp_path: Path) -> None:
     assert parsed.info.allowed_tools == ("Read",)
 
 
+def test_tables_that_would_grow_without_bound_are_taken_as_text(tmp_path: Path) -> None:
+    grown = "".join(f"k{n}: &k{n} {{<<: [*k{n - 1}, *k{n - 1}]}}\n" for n in range(1, 12))
+    text = f"---\nname: bomb\ndescription: x\nk0: &k0 {{a: 1}}\n{grown}---\n"
+    parsed = parse_skill(write_skill(tmp_path, "bomb", text))
+
+    assert parsed.info.description == "x"
+    assert any("'k11' is not valid YAML" in warning for warning in parsed.warnings)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ("---\n" + "[" * 2_000 + "\n---\n", "has too many brackets"),
         ("no frontmatter", "does not start with frontmatter"),
         ("", "does not start with frontmatter"),
         ("---\nname: x\ndescription: y\n", "is not closed"),
