@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 64_000_000
 """Bytes that may wait for a slow reader."""
+FULL = 1_000_000
+"""Once this many bytes wait for the reader of standard output, nothing more is taken from a source that can wait."""
+READER_SECONDS = 0.05
+"""Interval between checks on a slow reader."""
 AT_ONCE = select.PIPE_BUF
 """Bytes that a pipe takes in one piece."""
 CHUNK = 65_536

@@ -20,7 +20,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import cancelled_by_signals
-from vibe.cli.streams import forgive, has_failed, waiting
+from vibe.cli.streams import FULL, READER_SECONDS, forgive, has_failed, waiting
 from vibe.front.event_text import describe, step_of
 from vibe.front.request_text import ANSWERS, AnswerWord, answer_for, possible_answers
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -35,10 +35,6 @@ TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 """The variable with the token of a run on TCP whose token this home doesn't have."""
 SCHEMA_FILE = "events.schema.json"
 """This file is written by scripts/gen-references."""
-MOST_WAITING = 1_000_000
-"""Once this many bytes wait for the reader of standard output, no more events are taken."""
-READER_SECONDS = 0.05
-"""Interval between checks on a slow reader."""
 
 
 def run(args: Arguments, env: CliEnvironment) -> int | None:
@@ -123,7 +119,7 @@ async def _write_all(subscription: Subscription, words: Callable[[EventRecord], 
         async for record in records:
             stdout.write(f"{words(record)}\n")
             stdout.flush()
-            while waiting(stdout) > MOST_WAITING:  # noqa: ASYNC110  its reader is another process
+            while waiting(stdout) > FULL:  # noqa: ASYNC110  its reader is another process
                 await anyio.sleep(READER_SECONDS)
             if has_failed(stdout):
                 return

@@ -23,7 +23,7 @@ from vibe.app.engine.result_record import EXIT_CODES, RunRecord
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import SignalLog
-from vibe.cli.streams import has_failed, waiting
+from vibe.cli.streams import FULL, READER_SECONDS, has_failed, waiting
 from vibe.core.messages import Image, Outcome
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.hand_in import HandIn
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 MOST_QUEUED = 100
 """Prompts that may wait for their turn."""
-MOST_WAITING = 1_000_000
-"""Once this many bytes wait for the reader of standard output, no more commands are taken."""
-READER_SECONDS = 0.05
 LOOK_SECONDS = 1.0
 """Interval between checks that someone still reads standard output."""
 CODES: Mapping[str | None, int] = MappingProxyType({"usage": ExitCode.USAGE, "environment": ExitCode.ENVIRONMENT})
@@ -103,7 +100,7 @@ class InputLines:
     async def _read(self, desk: CommandDesk) -> None:
         lines, is_open = LineSplitter(MAX_REQUEST_BYTES), True
         while is_open:
-            while waiting(self._env.stdout) > MOST_WAITING:  # noqa: ASYNC110  its reader is another process
+            while waiting(self._env.stdout) > FULL:  # noqa: ASYNC110  its reader is another process
                 await anyio.sleep(READER_SECONDS)
             chunk = await self._chunk()
             is_open = bool(chunk)
