@@ -30,7 +30,6 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
   --version  print the version
 """
 
-VERSION = f"vibe-acp {__version__}\n"
 MESSAGES_VARIABLE = "VIBE_ACP_LOGGING_ENABLED"
 """If this variable is set, every message is written to the log."""
 
@@ -42,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _asked_text(words: Sequence[str]) -> str:
-    return {"--version": VERSION, "-V": VERSION, "--help": USAGE, "-h": USAGE}.get(" ".join(words), "")
+    version = f"vibe-acp {__version__}\n"
+    return {"--version": version, "-V": version, "--help": USAGE, "-h": USAGE}.get(" ".join(words), "")
 
 
 def _serve(words: Sequence[str], env: CliEnvironment) -> int:

@@ -13,6 +13,7 @@ from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriter, writing
+from vibe.core.schemas import table_of
 from vibe.system.plain_text import one_line
 
 LISTS = ("providers", "models", "mcp_servers")
@@ -67,7 +68,7 @@ def _clean(document: Any) -> Iterator[str]:
             yield from _drop(entry, name, f"{name}[{index}].")
     for name in TABLES:
         yield from _drop(document.get(name), name, f"{name}.")
-    for name, tool in (document.get("tools") or {}).items():
+    for name, tool in table_of(document.get("tools")).items():
         yield from _drop(tool, f"tools.{name}", f"tools.{name}.")
 
 
