@@ -10,7 +10,8 @@ FENCE = re.compile(r"-{3,}[ \t]*")
 MOST_BRACKETS = 1_000
 """Lists and tables within each other that are read; the parser's time grows with the square of their depth."""
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]|$)")
-_PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>&*!#].*?)[ \t]*")
+_PLAIN_LINE = re.compile(r"[\w-]+:[ \t]+[^\s\"'\[{|>&*!#].*")
+"""A key with a value on one line that looks like text, with colons in it if it is not valid."""
 
 
 class FrontMatterError(ValueError):
@@ -35,23 +36,20 @@ def split_front_matter(text: str) -> tuple[str, str]:
 def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
     """Return the fields of a front matter, adding problems that could be worked around to ``warnings``.
 
-    If it is not valid YAML, plain values are quoted and it is tried again, since unquoted colons are a common mistake.
-    After that each key is read by itself.
+    If it is not valid YAML, each key is read by itself, since unquoted colons are a common mistake.
 
     Raises:
         FrontMatterError: it is not valid.
     """
     import yaml
 
-    problem = ""
-    for text in (header, _quoted(header)):
-        try:
-            return _load(text, warnings)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            where = getattr(error, "problem_mark", None)
-            reason = getattr(error, "problem", None) or str(error) or type(error).__name__
-            problem = problem or (f"line {where.line + 2}: {reason}" if where else str(reason))
-        warnings.clear()
+    try:
+        return _load(header, warnings)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error) or type(error).__name__
+        problem = f"line {where.line + 2}: {reason}" if where else str(reason)
+    warnings.clear()
     if fields := _by_key(header, warnings):
         return fields
     raise FrontMatterError(f"its frontmatter is not valid YAML ({problem}), quote values that hold a colon")
@@ -66,15 +64,17 @@ def _by_key(header: str, warnings: list[str]) -> Mapping[str, Any]:
     for line in header.splitlines():
         key = found[1] if (found := _KEY.match(line)) else key
         parts.setdefault(key, []).append(line)
-    if "" in parts:
-        return {}
     fields: dict[str, Any] = {}
     for key, lines in parts.items():
+        text = "\n".join(lines).strip()
         try:
-            fields |= _load("\n".join(lines), warnings)
+            fields |= _load(text, warnings)
         except (yaml.YAMLError, ValueError, RecursionError):
-            fields[key] = " ".join(line.strip() for line in [lines[0].partition(":")[2], *lines[1:]]).strip()
-            warnings.append(f"{key!r} is not valid YAML and is taken as text; quote it")
+            if not key:
+                return {}
+            fields[key] = " ".join(text.partition(":")[2].split())
+            if not _PLAIN_LINE.fullmatch(text):
+                warnings.append(f"{key!r} is not valid YAML and is taken as text; quote it")
     return fields
 
 
@@ -109,18 +109,6 @@ def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
         return {str(key): value for key, value in construct(node).items()}
     finally:
         loader.dispose()
-
-
-def _quoted(header: str) -> str:
-    """Return the text with every plain one-line value in quotes."""
-    lines = header.splitlines()
-    for index, line in enumerate(lines):
-        found = _PLAIN_LINE.fullmatch(line)
-        continued = index + 1 < len(lines) and lines[index + 1][:1] in {" ", "\t"}
-        if found and not continued:
-            value = found["value"].replace("\\", "\\\\").replace('"', '\\"')
-            lines[index] = f'{found["key"]}: "{value}"'
-    return "\n".join(lines)
 
 
 def text_of_field(value: Any) -> str:

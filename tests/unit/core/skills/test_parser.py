@@ -98,8 +98,10 @@ def test_what_the_specification_refuses_loads_with_a_warning(tmp_path: Path, cas
 
 
 def test_unquoted_colons_are_taken_as_text(tmp_path: Path) -> None:
-    text = '---\nname: colon\ndescription: Use when: the user says "go"\nallowed-tools:\n  - Read\n---\n'
-    parsed = parse_skill(write_skill(tmp_path, "colon", text))
+    text = '# one\nname: colon\n\ndescription: Use when: the user says "go"\n\nallowed-tools:\n  - Read\n'
+    parsed = parse_skill(write_skill(tmp_path, "colon", f"---\n{text}---\n"))
+
+    assert parsed.warnings == ()
 
     assert parsed.info.description == 'Use when: the user says "go"'
     assert parsed.info.allowed_tools == ("Read",)
