@@ -164,7 +164,8 @@ class CallSubject(Struct, frozen=True, kw_only=True):
         return self.tool.edits_files and bool(self.accesses)
 
     def granted(self, workspace: Workspace) -> Workspace:
-        """Return the workspace in which this call, once allowed, can reach its paths."""
+        """Return the workspace in which this call, once allowed, can reach its paths, if they still lead there."""
+        workspace = structs.replace(workspace, admitted={access.written: access.path for access in self.accesses})
         for write in (False, True):
             paths = [access.path for access in self.accesses if access.outside and access.write is write]
             workspace = workspace.granting(paths, write=write) if paths else workspace

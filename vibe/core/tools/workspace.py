@@ -188,6 +188,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
     """Reads and writes the files. An editor's include unsaved text."""
     own_places: OwnPlaces = NO_OWN_PLACES
     """Vibe's own places, which no search shows unless it names one."""
+    admitted: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Where the paths of the call that works here led when it was allowed. They may lead nowhere else by now."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "root", _real(self.root))
@@ -294,6 +296,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
             raise PathError(path, SEALED)
         if not self.contains(resolved, write=write):
             raise PathError(path, f"leads outside the workspace {str(self.root)!r}")
+        if self.admitted.get(path, resolved) != resolved:
+            raise PathError(path, f"leads to {self.relative(resolved)!r} by now, and the call was allowed for another")
         return resolved
 
     def folder(self, path: str) -> Path:

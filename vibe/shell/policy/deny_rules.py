@@ -282,7 +282,8 @@ class _Inspector:
     def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
         self._entries: dict[str, list[tuple[str, ...]]] = {}
         for entry in entries:
-            self._entries.setdefault(entry[0], []).append(entry)
+            program = name_of(entry[0]) if entry[0].startswith("/") else entry[0]
+            self._entries.setdefault(program, []).append(entry)
         self._standalone = standalone
         self._seen: set[tuple[str, bool]] = set()
         self._remaining = limit

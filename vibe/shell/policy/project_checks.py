@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from itertools import chain
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -13,6 +15,7 @@ from vibe.shell.policy.option_parsing import Reader, by_name, parse_options
 from vibe.shell.policy.parser import parse_line
 from vibe.shell.policy.paths import NamedPath, lexical_doubt
 from vibe.shell.policy.verdict import reads_only_its_input
+from vibe.shell.policy.words import UNKNOWN_STEP, ShellCommand
 from vibe.shell.policy.wrappers import runs_others
 from vibe.shell.sandbox.secrets import is_control
 
@@ -137,12 +140,13 @@ def _leads_elsewhere(word: str) -> bool:
     return bool(lexical_doubt(NamedPath(text=word))) or is_control(PurePosixPath(word))
 
 
-def covered_commands(line: str) -> tuple[str, ...] | None:
+def covered_commands(line: str, folder: Path = Path("/")) -> tuple[str, ...] | None:
     """Return the commands that a lasting approval of a line covers, or None if it may do more than its words say.
 
     For a program that runs a project's tests or checks (``npm test``, ``cargo test``), the approval covers any options
     and words that only choose what is tested, written ``npm test *``. For other commands it covers the exact words.
-    Commands that read nothing but what is piped into them need no approval and are left out.
+    After a ``cd`` away from ``folder``, in which the line begins, it covers them only there. Commands that read nothing
+    but what is piped into them need no approval, and are left out unless they decide what another one is fed.
     """
     parsed = parse_line(line)
     commands = parsed.commands
@@ -150,15 +154,21 @@ def covered_commands(line: str) -> tuple[str, ...] | None:
         return None
     if any(word.text is None or word.pattern for command in commands for word in command.words):
         return None
-    if any(runs_others(command.argv) for command in commands):
+    if any(runs_others(command.argv) or UNKNOWN_STEP in chain(*command.places) for command in commands):
         return None
-    kept = tuple(_covered(command.argv) for command in commands if not reads_only_its_input(command))
-    return kept or tuple(shlex.join(command.argv) for command in commands)
+    kept: list[ShellCommand] = []
+    for command in reversed(commands):
+        if any(later.fed for later in kept) or not reads_only_its_input(command):
+            kept.insert(0, command)
+    return tuple(_covered(command, folder) for command in kept)
 
 
-def _covered(argv: tuple[str, ...]) -> str:
+def _covered(command: ShellCommand, folder: Path) -> str:
+    argv, covered = command.argv, shlex.join(command.argv)
     for length in (3, 2, 1):
         beginning = shlex.join(argv[:length])
         if beginning in CHECKS and only_chooses(argv[length:], CHECKS[beginning]):
-            return f"{beginning} *"
-    return shlex.join(argv)
+            covered = f"{beginning} *"
+            break
+    places = sorted({os.path.relpath(folder.joinpath(*place), folder) for place in command.places})
+    return covered if places == ["."] else f"{covered} [in {' or '.join(places)}]"

@@ -656,6 +656,27 @@ async def test_a_denial_repeats_no_secret(tmp_path: Path) -> None:
     assert "[redacted]" in said
 
 
+@pytest.mark.parametrize("target", [".git/hooks", ".env", "other"])
+async def test_a_path_that_leads_elsewhere_once_it_was_approved_is_not_written(tmp_path: Path, target: str) -> None:
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+
+    class Swapper(ScriptedApprover):
+        async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+            answer = await super().approve(request)
+            link = tmp_path / ("docs" if target == ".git/hooks" else "docs/note")
+            await anyio.Path(link).symlink_to(tmp_path / target)
+            return answer
+
+    docs = tmp_path / "docs"
+    if target != ".git/hooks":
+        docs.mkdir()
+    rigged = await rig(tmp_path, approvals=Approvals(approver=Swapper([ApprovalAnswer(allow=True)])))
+    batch = await rigged.executor.run_all([call("1", "write_file", path="docs/note", content="x")], rigged.record)
+    assert batch.messages[0].status == "error"
+    assert "by now, and the call was allowed for another" in batch.messages[0].content
+    assert [path async for path in anyio.Path(tmp_path).rglob("*") if await path.is_file()] == []
+
+
 async def test_an_approver_that_breaks_lets_nothing_pass(tmp_path: Path) -> None:
     class Broken(ScriptedApprover):
         async def approve(self, request: Any) -> ApprovalAnswer:

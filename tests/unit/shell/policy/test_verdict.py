@@ -340,6 +340,12 @@ def test_options_of_git_itself_hide_no_denied_command(line: str) -> None:
     assert classify(line, [], ["git push"]).permission is ToolPermission.NEVER
 
 
+@pytest.mark.parametrize("line", ["git push", "/usr/bin/git push", "command git -C x push", "sh -c '/bin/git push'"])
+def test_a_denied_program_with_its_full_path_is_denied_by_any_name(line: str) -> None:
+    assert classify(line, [], ["/usr/bin/git push"]).permission is ToolPermission.NEVER
+    assert classify(line, [], ["./git push"]).permission is None
+
+
 def test_a_denied_prefix_names_its_words() -> None:
     assert classify("git push --force", [], ["git push"]).permission is ToolPermission.NEVER
     assert classify("git pull", [], ["git push"]).permission is None
@@ -383,7 +389,16 @@ def test_a_yes_covers_a_runner_with_what_it_chooses_from_and_else_exact_words(li
 
 def test_a_yes_never_covers_another_users_rights_or_another_folder() -> None:
     assert covered_commands("sudo npm test") is None
-    assert covered_commands("cd sub && npm test") == ("cd sub", "npm test *")
+    assert covered_commands("cd sub && npm test") == ("cd sub", "npm test * [in sub]")
+    assert covered_commands("false && cd sub; make") == ("false", "cd sub", "make [in . or sub]")
+    assert covered_commands("cd /work/app && make", Path("/work/app")) == ("cd /work/app", "make")
+    assert covered_commands("cd - && make") is None
+
+
+def test_a_yes_covers_a_fed_command_only_with_the_filters_before_it() -> None:
+    assert covered_commands("cat dump | grep -v DROP | psql") == ("cat dump", "grep -v DROP", "psql")
+    assert covered_commands("{ make | grep x; pwd; } | psql") == ("make", "grep x", "pwd", "psql")
+    assert covered_commands("psql; make | grep x") == ("psql", "make")
 
 
 @pytest.mark.parametrize(
@@ -488,7 +503,7 @@ def test_what_stays_the_same_user_is_not(line: str) -> None:
         ("docker compose down", ("docker compose down", "docker --context x compose down", "docker compose -f x.yml down -v"), ("docker compose up", "docker run compose down")),
         ("python -m pdb", ("python -m pdb x", "python -mpdb x", "python -Im pdb x", "python3.11 -m pdb x", "python -X dev -m pdb x"), ("python -m pytest pdb", "python pdb")),
         ("npm publish", ("npm publish", "npm --registry x publish", "npm --tag=x publish --dry-run"), ("npm run publish",)),
-        ("/bin/rm", ("/bin/rm x",), ("rm x",)),
+        ("/bin/rm", ("/bin/rm x", "rm x", "env rm x"), ("rmdir x", "./x/rm.sh")),
     ],
 )  # fmt: skip
 def test_an_entry_denies_its_words_however_the_options_are_written(

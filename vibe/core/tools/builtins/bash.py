@@ -427,7 +427,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             listed=verdict.permission,
             reason=verdict.reason,
             must_ask="the command would run outside the sandbox" if args.unconfined else verdict.each_time,
-            covers=_covered(args, kept),
+            covers=_covered(args, kept, workspace),
             read_only=verdict.read_only,
             only_reads=verdict.only_reads,
         )
@@ -500,8 +500,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return "\n".join(part for part in parts if part) or "[no output]"
 
 
-def _covered(args: BashArgs, kept: ShellState) -> tuple[str, ...]:
-    covered, key = covered_commands(args.command) or (), kept.key()
+def _covered(args: BashArgs, kept: ShellState, workspace: Workspace) -> tuple[str, ...]:
+    covered, key = covered_commands(args.command, workspace.root / kept.folder) or (), kept.key()
     return tuple(f"{one} [{key}]" for one in covered or (args.model_dump_json(),)) if key else covered
 
 
