@@ -120,7 +120,7 @@ class OutputLimit(Struct, frozen=True, kw_only=True):
         shown: Bytes shown, half from the start and half from the end.
         keep_in: Folder for ``<name>-<stream>.txt``, to which longer output is written.
         name: The first part of that file's name.
-        kept: Maximum size of that file in bytes.
+        kept: Maximum size of that file in bytes. Of output beyond it only the end is looked at.
         log: Gets all the output, both streams as they come.
         masked: Removes secrets from the output that is shown and kept, before it is cut.
         raw: Show and keep the output as printed, rather than as a terminal would show it in the end.
@@ -156,6 +156,8 @@ class Capture:
         self.to_keep = bytearray()
         self._stream = stream
         self._limit = limit
+        self._received = 0
+        self._unrendered = bytearray()
         self._total = 0
         self._head = bytearray()
         self._tail = bytearray()
@@ -173,11 +175,33 @@ class Capture:
             return
         if self._limit.log is not None:
             self._limit.log.feed(self._stream, data)
-        self._add_settled(data if self._screen is None else _encoded(self._screen.feed(self._decoder.decode(data))))
+        self._received += len(data)
+        if self._received <= self._limit.kept:
+            self._add_settled(self._rendered(data))
+        else:
+            self._unrendered += data
+            self._skip_unrendered(len(self._unrendered) - max(PIECE_BYTES, self._limit.shown + 3 * LONGEST))
         self._live += data
         retained = LIVE_BYTES + 3 * LONGEST
         if len(self._live) > 2 * retained:
             self._skip_live(len(self._live) - retained)
+
+    def _rendered(self, data: bytes, *, final: bool = False) -> bytes:
+        """Add a piece to the screen and return what can't change any more, or all of it if ``final``."""
+        if self._screen is None:
+            return data
+        text = self._screen.feed(self._decoder.decode(data, final=final))
+        return (text + self._screen.flush() if final else text).encode(errors="surrogateescape")
+
+    def _skip_unrendered(self, count: int) -> None:
+        """Skip the start of what came after the most that is kept, once it is as long as what is shown of it."""
+        if count < len(self._unrendered) // 2:
+            return
+        self._add_settled(self._rendered(b"", final=True))
+        self._is_cut, self._left_to_keep = True, 0
+        self._total += count
+        self._tail.clear()
+        del self._unrendered[:count]
 
     def _add_settled(self, data: bytes) -> None:
         """Add output that can't change any more."""
@@ -189,7 +213,7 @@ class Capture:
             self.to_keep += piece[: self._left_to_keep]
             self._left_to_keep -= len(piece)
             self._is_cut = self._left_to_keep < 0
-        room = self._limit.shown + LONGEST - len(self._head)
+        room = 0 if self._is_cut else self._limit.shown + LONGEST - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
         retained = self._limit.shown + 3 * LONGEST
@@ -238,9 +262,7 @@ class Capture:
 
     async def finish(self) -> None:
         """Add the output that could still change, and write the rest to disk."""
-        if self._screen is not None:
-            rest = self._screen.feed(self._decoder.decode(b"", final=True)) + self._screen.flush()
-            self._add_settled(_encoded(rest))
+        self._add_settled(self._rendered(bytes(self._unrendered), final=True))
         if self.to_keep or self.file is not None:
             await to_thread.run_sync(partial(self.keep, final=True))
 
@@ -266,7 +288,7 @@ class Capture:
             head, tail = self._masked_ends()
             head, tail = head[:half], tail[-half:]
         line_end = head.rfind(b"\n", half // 2) + 1
-        line_start = tail.find(b"\n", 0, half // 2) + 1
+        line_start = tail.find(b"\n", 0, half // 2) + 1 if len(tail) == half else 0
         head = head[:line_end] if line_end else whole_characters(head)
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
 
@@ -311,7 +333,3 @@ class Capture:
         self._live_skipped += count
         del self._live[:count]
         return count
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.unit.core.tools.test_background import nothing
@@ -89,6 +90,31 @@ async def test_frames_of_a_progress_line_take_no_room_from_what_a_command_says(t
 
     raw = await run_command(r"printf '1\r2\n'", cwd=tmp_path, environ=ENVIRON, limit=OutputLimit(raw=True))
     assert raw.stdout == "1\r2\n"
+
+
+@pytest.mark.parametrize("piece", [b"frame\r" * 10_000, b"line\n" * 12_000])
+async def test_output_beyond_what_is_kept_is_not_rendered_but_for_its_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, piece: bytes
+) -> None:
+    rendered: list[int] = []
+    feed = Screen.feed
+
+    def counting(screen: Screen, text: str) -> str:
+        rendered.append(len(text))
+        return feed(screen, text)
+
+    monkeypatch.setattr(Screen, "feed", counting)
+    capture = Capture("stdout", OutputLimit(shown=400, keep_in=tmp_path, kept=100_000))
+    for data in (b"begin\n", *[piece] * 100, b"\nEND\n"):
+        capture.feed(data)
+    await capture.finish()
+    assert sum(rendered) < 1_000_000
+    assert capture.text().startswith("begin\n")
+    assert capture.text().endswith("\nEND\n")
+    assert 5_000_000 < capture.dropped < 6_000_000
+    if capture.file is not None:
+        kept = await anyio.Path(capture.file).read_text()
+        assert kept.endswith("\n[... the rest was not kept ...]\n")
 
 
 async def test_a_background_command_is_read_without_its_frames(tmp_path: Path) -> None:
