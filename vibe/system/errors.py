@@ -136,11 +136,14 @@ def shortage_in(words: str) -> OSError | None:
 
 
 def described(error: BaseException, *, bare: bool = False) -> str:
-    """Return an error's type and text, or if ``bare`` its text alone, in characters that can always be encoded."""
-    text = "its text can't be had"
+    """Return an error's type and text, or if ``bare`` its text alone, in characters that can always be encoded.
+
+    Of a group, it is the first error in it.
+    """
+    error, text = innermost(error), "its text can't be had"
     with suppress(Exception):  # Other people's errors may raise when they are converted to text.
         text = str(error).encode("utf-8", "replace").decode()
-    return text if bare else f"{type(error).__name__}: {text}"
+    return text if bare else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def unexpected(error: BaseException, *, with_what: str = "") -> str:

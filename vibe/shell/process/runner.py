@@ -201,7 +201,7 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
     argv, environ, cwd = [*order.argv], {**order.environ}, str(order.cwd)
     text = "".join((*argv, cwd, *environ, *environ.values()))
     if b"\0" in os.fsencode(text):
-        raise ValueError("a null character")
+        raise ValueError("a null character in the command; leave it out")
     their_line, line = os.pipe()
     status, their_status = os.pipe()
     os.set_blocking(status, False)
