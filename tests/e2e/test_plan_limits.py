@@ -31,16 +31,31 @@ def test_limits_of_steps_are_configured_by_mode_and_the_steps_own_hold(
 
 
 @pytest.mark.parametrize("field", ["allowed_tools", "denied_tools"])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("serach_replace", "did you mean 'search_replace'"), ("gone_*", "available: "), ("re:gone_.*", "available: ")],
+)
 def test_a_tool_that_is_none_is_refused_before_anything_runs(
-    vibe: VibeCommand, write_plan: WritePlan, field: str
+    vibe: VibeCommand, write_plan: WritePlan, field: str, name: str, hint: str
 ) -> None:
     vibe.replay({"turns": []})
 
-    ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_file", "serach_replace"]}))
+    ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_*", name]}))
 
     assert ended.code == 2
-    assert f"step 'w': {field} names 'serach_replace', which is not a tool; did you mean 'search_replace'" in ended.err
+    assert f"step 'w': {field} names {name!r}, which matches no tool; {hint}" in ended.err
     assert vibe.plan_ids() == []
+
+
+@pytest.mark.parametrize("name", ["lazy_*", "l?zy_find", "re:l.*", "lazy_find"])
+def test_a_tool_of_a_server_that_may_still_come_is_accepted(
+    vibe: VibeCommand, write_plan: WritePlan, name: str
+) -> None:
+    vibe.replay({"turns": []})
+    config = vibe.home / "config.toml"
+    config.write_text(config.read_text() + '\n[[mcp_servers]]\nname = "lazy"\ntransport = "stdio"\ncommand = "false"\n')
+
+    assert vibe("plan", "run", "--dry-run", write_plan({**MODEL_STEP, "allowed_tools": [name]})).code == 0
 
 
 def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeCommand, write_plan: WritePlan) -> None:

@@ -96,7 +96,7 @@ def _with_ladder(step: Step, profile: AgentProfile | None, functions: Iterable[s
 def _check_tools(step: Step, tools: ToolManager) -> None:
     for field, names in (("allowed_tools", step.allowed_tools or ()), ("denied_tools", step.denied_tools)):
         for name, hint in unknown_tools(tools, names):
-            raise UsageError(f"step {step.id!r}: {field} names {name!r}, which is not a tool; {hint}")
+            raise UsageError(f"step {step.id!r}: {field} names {name!r}, which matches no tool; {hint}")
 
 
 def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> None:

@@ -32,7 +32,13 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.foreign_imports import advice_on
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.models import ToolTable, VibeConfig
-from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
+from vibe.core.config.patterns import (
+    REGEX_PREFIX,
+    TOOL_ALIASES,
+    NamePatterns,
+    canonical_tool_name,
+    tool_spellings,
+)
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools import builtins
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission, shape_of
@@ -481,16 +487,17 @@ class ToolManager:
 
 
 def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names among ``patterns`` that no tool has, in this view or not, each with a hint.
+    """Yield the ``patterns`` that match no tool, in this view or not, each with a hint.
 
-    Names that a configured server's tools could have are left out, since those may still arrive.
+    Those that could match a configured server's tools are left out, since those may still arrive.
     """
     known = tools.known()
     servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
-    for name in patterns:
-        may_come = bool(servers) and name.startswith(servers)
-        if re.fullmatch(r"[\w.-]+", name) and canonical_tool_name(name) not in known and not may_come:
-            yield name, _hint(name, known)
+    for pattern in _ToolPatterns(patterns).unmatched(known):
+        start = "" if pattern.startswith(REGEX_PREFIX) else re.split(r"[*?\[]", pattern)[0]
+        is_open = start != pattern
+        if not any(start.startswith(server) or (is_open and server.startswith(start)) for server in servers):
+            yield pattern, _hint(pattern, known)
 
 
 def _schemas(tools: ToolSurvey) -> tuple[ToolSchema, ...]:
