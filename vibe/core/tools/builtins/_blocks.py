@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from functools import lru_cache
-from itertools import islice, product
+from itertools import islice
 
 from msgspec import Struct
 
@@ -309,18 +309,17 @@ def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
         if text:
             raise _misfit(name, block.number, "its SEARCH part is empty; only an empty file has that")
         return f"{block.replace}\n" if block.replace is not None else ""
-    crlf = text.count("\r\n")
-    newlines = ("\r\n", "\n") if crlf > text.count("\n") - crlf else ("\n", "\r\n")
-    for newline, find in product(newlines, (_find_exactly, find_equal)):
-        places = find(text, block.search.replace("\n", newline))
-        if places:
-            break
-    else:
+    places = (
+        _find_exactly(text, block.search)
+        or find_equal(text, block.search)
+        or find_equal(text, block.search.replace("\n", "\r\n"))
+    )
+    if not places:
         raise _misfit(name, block.number, _not_found(text, block, least_similar))
     if len(places) > 1 and not block.everywhere:
         raise _misfit(name, block.number, _not_unique(text, places))
-    if not block.everywhere and "\n" not in block.search:
-        newline = newlines[0]
+    around = text[slice(*places[0])] if "\n" in block.search else text
+    newline = "\r\n" if 2 * around.count("\r\n") > around.count("\n") else "\n"
     replacement = None if block.replace is None else block.replace.replace("\n", newline)
     if not block.everywhere:
         return _replaced(text, *places[0], replacement)
@@ -334,11 +333,11 @@ def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
 
 
 def _find_exactly(text: str, search: str) -> list[tuple[int, int]]:
+    """Return the start and end of each place of ``search``, whose lines may end with LF or CRLF there."""
+    pattern = re.compile("\r?\n".join(map(re.escape, search.split("\n"))))
     places: list[tuple[int, int]] = []
-    at = text.find(search)
-    while at >= 0:
-        places.append((at, at + len(search)))
-        at = text.find(search, at + 1)
+    while found := pattern.search(text, places[-1][0] + 1 if places else 0):
+        places.append(found.span())
     return places
 
 

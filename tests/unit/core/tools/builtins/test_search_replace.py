@@ -70,6 +70,14 @@ async def test_a_lone_lf_run_in_a_crlf_file_is_matched_as_it_is(tmp_path: Path) 
     assert await edited(tmp_path, b"a\r\nb\r\nc\nd\r\n", block("c\nd", "C\nD")) == b"a\r\nb\r\nC\nD\r\n"
 
 
+async def test_lines_that_end_in_both_ways_are_matched_together(tmp_path: Path) -> None:
+    mixed = b"a\r\nb\nc\r\nd\r\n"
+    assert await edited(tmp_path, mixed, block("b\nc\nd", "B\nD")) == b"a\r\nB\nD\r\n"
+    assert await edited(tmp_path, mixed, block("a\nb\nc\nd", "1\n2")) == b"1\r\n2\r\n"
+    with pytest.raises(ToolError, match="more than once"):
+        await edited(tmp_path, b"a\r\nb\na\nb\n", block("a\nb", "x"))
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "latin-1"])
 async def test_other_encodings_stay(tmp_path: Path, encoding: str) -> None:
     after = await edited(
