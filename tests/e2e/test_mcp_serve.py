@@ -408,6 +408,8 @@ def test_without_a_person_what_needs_a_yes_is_denied_and_nothing_but_the_protoco
     assert (answer["id"], answer["result"]["isError"]) == (3, True)
     assert "write_file" in answer["result"]["content"][0]["text"]
     assert answer["result"]["structuredContent"]["status"] == "blocked"
+    (said,) = answer["result"]["content"]
+    assert "rerun with `vibe mcp serve --auto-approve`, or from a client that can ask its user" in said["text"]
     assert not (vibe.workdir / "x").exists()
 
 

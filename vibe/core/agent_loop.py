@@ -19,6 +19,7 @@ from vibe.core.compactor import Compactor, ContextLimit, compaction_threshold
 from vibe.core.llm.errors import ContextTooLongError, ModelError
 from vibe.core.llm.written_calls import written_call
 from vibe.core.messages import (
+    APPROVE_ADVICE,
     BUSY,
     AssistantMessage,
     Denial,
@@ -371,7 +372,7 @@ class AgentLoop:
         blocked = next((denial for denial in self._denied if denial.by in {"headless", BUSY}), None)
         if outcome is Outcome.COMPLETED and blocked is not None:
             outcome, reason = Outcome.BLOCKED, "blocked"
-            detail = f"{blocked.summary} needs approval ({blocked.reason}): rerun with --auto-approve, or at a terminal"
+            detail = f"{blocked.summary} needs approval ({blocked.reason}): rerun with {APPROVE_ADVICE}"
             if blocked.by == BUSY:
                 detail = f"{blocked.summary} was not run: {blocked.reason}"
         return ActResult(

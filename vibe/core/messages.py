@@ -161,6 +161,8 @@ class Outcome(StrEnum):
     """A person or a signal stopped it; it can be resumed."""
 
 
+APPROVE_ADVICE = "--auto-approve, or at a terminal"
+"""The ways to have calls approved, in the words of the command line. Other front ends have their own words."""
 BUSY = "busy"
 """The ``Denial.by`` of a call that waited too long for other runs to stop writing in the folder."""
 

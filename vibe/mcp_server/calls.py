@@ -20,7 +20,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
-from vibe.core.messages import Outcome
+from vibe.core.messages import APPROVE_ADVICE, Outcome
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.mcp_server import tools
@@ -46,6 +46,7 @@ STOP_SECONDS = 10.0
 CALL_MARK = "_VIBE_CALL"
 """The variable given to everything a call starts, by which daemons of commands that have ended are found."""
 TIMEOUT_REASON = "timeout"
+CLIENT_ADVICE = "`vibe mcp serve --auto-approve`, or from a client that can ask its user (elicitation)"
 
 
 @asynccontextmanager
@@ -193,7 +194,7 @@ def _conversation_answer(record: RunRecord, args: tools.CallVibeArguments) -> to
         )
     elif record.exit_code != 0:
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
-        problem = f"vibe {record.outcome.value}: {why}"
+        problem = f"vibe {record.outcome.value}: {why.replace(APPROVE_ADVICE, CLIENT_ADVICE)}"
     response = cut(record.answer or record.result, args.max_response_chars)
     document = record.as_document()
     kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")

@@ -32,13 +32,7 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.foreign_imports import advice_on
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.models import ToolTable, VibeConfig
-from vibe.core.config.patterns import (
-    REGEX_PREFIX,
-    TOOL_ALIASES,
-    NamePatterns,
-    canonical_tool_name,
-    tool_spellings,
-)
+from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools import builtins
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission, shape_of
@@ -494,7 +488,7 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
     known = tools.known()
     servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
     for pattern in _ToolPatterns(patterns).unmatched(known):
-        start = "" if pattern.startswith(REGEX_PREFIX) else re.split(r"[*?\[]", pattern)[0]
+        start = re.split(r"^re:|[*?\[]", pattern)[0]
         is_open = start != pattern
         if not any(start.startswith(server) or (is_open and server.startswith(start)) for server in servers):
             yield pattern, _hint(pattern, known)

@@ -156,11 +156,9 @@ def covered_commands(line: str, folder: Path = Path("/")) -> tuple[str, ...] | N
         return None
     if any(runs_others(command.argv) or UNKNOWN_STEP in chain(*command.places) for command in commands):
         return None
-    kept: list[ShellCommand] = []
-    for command in reversed(commands):
-        if any(later.fed for later in kept) or not reads_only_its_input(command):
-            kept.insert(0, command)
-    return tuple(_covered(command, folder) for command in kept)
+    filters = [reads_only_its_input(command) for command in commands]
+    last_fed = max((at for at, command in enumerate(commands) if command.fed and not filters[at]), default=0)
+    return tuple(_covered(one, folder) for at, one in enumerate(commands) if at < last_fed or not filters[at])
 
 
 def _covered(command: ShellCommand, folder: Path) -> str:
