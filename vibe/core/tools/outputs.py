@@ -31,36 +31,26 @@ async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
     data = text.encode("utf-8", errors="replace")
     if len(data) <= RESULT_BYTES:
         return data.decode()
-    kept = await _keep(data, tool_call_id, output_dir)
+    kept = await keep_file(data, tool_call_id, output_dir, ".txt")
     room = RESULT_BYTES - NOTICE_BYTES
     tail_bytes = room // TAIL_SHARE
     head = data[: room - tail_bytes].decode("utf-8", errors="ignore")
     tail = data[-tail_bytes:].decode("utf-8", errors="ignore")
     dropped = len(data) - room
-    return f"{head}\n[... {dropped} of {len(data)} bytes left out; {kept} ...]\n{tail}"
+    return f"{head}\n[... {dropped} of {len(data)} bytes left out; the whole {kept} ...]\n{tail}"
 
 
-async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
-    """Keep the whole text in a file, and return a phrase that says where it is."""
+async def keep_file(data: bytes, tool_call_id: str, output_dir: Path | None, suffix: str) -> str:
+    """Write a file of a call's result, readable only by the user, and return a phrase that says where it is."""
     if output_dir is None:
-        return "the whole was not kept"
-    try:
-        path = await keep_file(data, tool_call_id, output_dir, ".txt")
-    except OSError as error:
-        return f"the whole could not be kept ({error.strerror})"
-    return f"the whole is in {path}"
-
-
-async def keep_file(data: bytes, tool_call_id: str, output_dir: Path, suffix: str) -> Path:
-    """Write a file of a call's result, readable only by the user, and return its path.
-
-    Raises:
-        OSError: the file can't be written.
-    """
+        return "was not kept"
     name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
     path = output_dir / f"{name}-{uuid4().hex[:8]}{suffix}"
-    await to_thread.run_sync(write_private, path, data)
-    return path
+    try:
+        await to_thread.run_sync(write_private, path, data)
+    except OSError as error:
+        return f"could not be kept ({error.strerror})"
+    return f"is in {path}"
 
 
 def write_private(path: Path, data: bytes) -> None:

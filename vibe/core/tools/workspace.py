@@ -87,7 +87,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         root = _innermost(path, (*roots, *self.writable))
         if is_control(_below(path, root)) or _is_in(self.startup, path, root):
             return True
-        places = (place for root in roots for place in (*_linked_control(root), *_resolved(control_paths(root))))
+        places = (place for root in roots for place in (*_linked_control(root), *map(_real, control_paths(root))))
         return any(map(path.is_relative_to, places))
 
 
@@ -118,10 +118,6 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:
         sealed=(Path(os.path.realpath(confinement.vibe_home / KEYS_FILE)),),
         startup=tuple(Path(os.path.realpath(home / name)) for name in STARTUP_IN_HOME),
     )
-
-
-def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
-    return (Path(os.path.realpath(path)) for path in paths)
 
 
 def _linked_control(root: Path) -> Iterator[Path]:

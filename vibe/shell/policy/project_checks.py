@@ -162,11 +162,9 @@ def covered_commands(line: str, folder: Path = Path("/")) -> tuple[str, ...] | N
 
 
 def _covered(command: ShellCommand, folder: Path) -> str:
-    argv, covered = command.argv, shlex.join(command.argv)
-    for length in (3, 2, 1):
-        beginning = shlex.join(argv[:length])
-        if beginning in CHECKS and only_chooses(argv[length:], CHECKS[beginning]):
-            covered = f"{beginning} *"
-            break
+    argv = command.argv
+    beginnings = (shlex.join(argv[:length]) for length in (3, 2, 1))
+    checks = (one for one in beginnings if one in CHECKS and only_chooses(argv[len(one.split()) :], CHECKS[one]))
+    covered = next((f"{check} *" for check in checks), shlex.join(argv))
     places = sorted({os.path.relpath(folder.joinpath(*place), folder) for place in command.places})
     return covered if places == ["."] else f"{covered} [in {' or '.join(places)}]"

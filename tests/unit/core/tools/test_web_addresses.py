@@ -99,6 +99,11 @@ def test_what_is_no_plain_public_url_is_refused(text: str) -> None:
         "192.0.0.192",
         "100.100.100.200",
         "fd20:ce::254",
+        "169.254.170.23",
+        "169.254.42.42",
+        "169.254.0.23",
+        "fd00:42::42",
+        "fd00:a9fe:a9fe::1",
         "::ffff:168.63.129.16",
         "::168.63.129.16",
         "64:ff9b::a83f:8110",
@@ -124,6 +129,6 @@ def test_public_addresses_are_not(address: str) -> None:
     assert refusal(address) is None
 
 
-@pytest.mark.parametrize("address", ["168.63.129.16", "::ffff:168.63.129.16", "169.254.169.254", "fd00:ec2::254"])
-def test_the_metadata_of_a_cloud_is_named(address: str) -> None:
+@pytest.mark.parametrize("address", ["168.63.129.16", "::ffff:168.63.129.16"])
+def test_the_metadata_of_a_cloud_that_looks_public_is_named(address: str) -> None:
     assert "the secrets of a machine" in str(refusal(address))

@@ -30,29 +30,10 @@ _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".onion")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 """The third quarter of an IPv6 address whose last quarter is an IPv4 address (RFC 5214)."""
-_METADATA = {
-    # Azure: "What is IP address 168.63.129.16" in the documentation of its virtual networks.
-    "168.63.129.16": "Azure",
-    # Oracle: "Retrieving Instance Metadata" in the guide to Compute Classic.
-    "192.0.0.192": "Oracle Cloud",
-    # Alibaba: "Instance metadata" in the guide to ECS.
-    "100.100.100.200": "Alibaba Cloud",
-    # Amazon: "Use the Instance Metadata Service" in the guide to EC2; others have the first one, too.
-    "169.254.169.254": "clouds",
-    "fd00:ec2::254": "Amazon",
-    # Amazon: "Task IAM role" in the guide to ECS, and "Pod Identity" in that to EKS.
-    "169.254.170.2": "Amazon",
-    "169.254.170.23": "Amazon",
-    "fd00:ec2::23": "Amazon",
-    # Google: "About VM metadata" in the guide to Compute Engine; its name metadata.google.internal is no public one.
-    "fd20:ce::254": "Google",
-    # Scaleway, Tencent and Linode, in their guides to instance metadata.
-    "169.254.42.42": "Scaleway",
-    "fd00:42::42": "Scaleway",
-    "169.254.0.23": "Tencent Cloud",
-    "fd00:a9fe:a9fe::1": "Linode",
-}
-"""Addresses at which clouds give their machines secrets. Some of them look public."""
+_AZURE = "168.63.129.16"
+"""The address at which Azure gives its machines secrets, which looks public: "What is IP address 168.63.129.16" in the
+documentation of its virtual networks. Those of other clouds are link-local, private or special-purpose addresses.
+"""
 _NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20")))
 """Special-purpose networks of the registries (RFC 6890) that some Python versions consider public."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -70,14 +51,6 @@ class WebUrl(Struct, frozen=True, kw_only=True):
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.target}"
-
-    def join(self, location: str) -> WebUrl:
-        """Return the URL that a redirect from here leads to.
-
-        Raises:
-            ToolError: it is not one that may be fetched.
-        """
-        return parse_url(urljoin(str(self), location.strip()))
 
 
 def parse_url(text: str) -> WebUrl:
@@ -117,8 +90,8 @@ def refusal(address: str) -> str | None:
     except ValueError:
         return "is not an IP address"
     ip = _embedded_ipv4(ip)
-    if cloud := _METADATA.get(str(ip)):
-        return f"is where {cloud} keep{'' if cloud == 'clouds' else 's'} the secrets of a machine"
+    if str(ip) == _AZURE:
+        return "is where Azure keeps the secrets of a machine"
     if ip.is_unspecified:
         return "means this machine"
     for is_so, kind in (
@@ -277,7 +250,7 @@ async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
         received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
         location = received.get("location")
         if answer.status in REDIRECTS and location:
-            return Response(url=url, status=answer.status, elsewhere=url.join(location))
+            return Response(url=url, status=answer.status, elsewhere=parse_url(urljoin(str(url), location.strip())))
         body, cut = await _body(answer, url, received, max_bytes)
         return Response(
             url=url, status=answer.status, content_type=received.get("content-type", ""), body=body, cut=cut

@@ -105,17 +105,9 @@ class ResultReader:
         kind = image_type(data)
         if kind and len(self._pictures) < self._room and len(data) <= MAX_IMAGE_BYTES:
             self._pictures.append((kind, base64.b64encode(data).decode("ascii")))
-        return f"[{what}, {mime_type}, {len(data)} bytes; {await self._keep(data, mime_type)}]"
-
-    async def _keep(self, data: bytes, mime_type: str) -> str:
-        if self._folder is None:
-            return "not kept"
         suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
-        try:
-            path = await keep_file(data, self._call_id, self._folder, suffix)
-        except OSError as error:
-            return f"it could not be saved ({error.strerror})"
-        return f"saved as {path}"
+        kept = await keep_file(data, self._call_id, self._folder, suffix)
+        return f"[{what}, {mime_type}, {len(data)} bytes; it {kept}]"
 
 
 def _is_in_texts(structured: Any, texts: list[str]) -> bool:

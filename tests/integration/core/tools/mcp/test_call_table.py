@@ -52,7 +52,7 @@ async def test_every_call_of_the_reference_server_comes_back_as_it_should(transp
         assert json.loads(weather.content) == {"temperature": 33, "conditions": "Cloudy", "humidity": 82}
 
         image = await rig.call("everything_get-tiny-image")
-        saved = re.search(r"\[image, image/png, (\d+) bytes; saved as (\S+)\]", image.content)
+        saved = re.search(r"\[image, image/png, (\d+) bytes; it is in (\S+)\]", image.content)
         assert saved is not None
         data = await anyio.Path(saved[2]).read_bytes()
         assert data.startswith(b"\x89PNG")

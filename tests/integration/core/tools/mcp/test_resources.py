@@ -30,7 +30,7 @@ async def test_the_resources_of_a_server_are_listed_and_read_within_bounds(tmp_p
         "shelf://{room}/pages  pages; text/plain; At length.",
     ]
     assert text.content == "one page"
-    saved = re.search(r"image/png, \d+ bytes; saved as (\S+)\]", data.content)
+    saved = re.search(r"image/png, \d+ bytes; it is in (\S+)\]", data.content)
     assert saved is not None
     assert (await anyio.Path(saved[1]).read_bytes()).startswith(b"\x89PNG")
     assert len(much.content.encode()) <= RESULT_BYTES

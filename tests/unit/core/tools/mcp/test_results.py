@@ -42,19 +42,19 @@ async def test_every_kind_of_content_becomes_text_in_order(tmp_path: Path) -> No
 
     one, two, three, link, resource, four, five = result.text.splitlines()
     image = next((tmp_path / "outputs").glob("call_1-*.png"))
-    assert (one, two) == ("one", f"[image, image/png, 3 bytes; saved as {image}]")
+    assert (one, two) == ("one", f"[image, image/png, 3 bytes; it is in {image}]")
     assert image.read_bytes() == b"two"
     assert three == "[audio, audio/wav: its data is not valid base64]"
     assert link == "[link to file:///three: three; the third]"
     assert (resource, four) == ("[resource x://four]", "four")
-    assert five.startswith("[resource x://five, unknown type, 4 bytes; saved as ")
+    assert five.startswith("[resource x://five, unknown type, 4 bytes; it is in ")
     assert result.ok
 
 
 async def test_data_without_a_folder_is_told_and_not_kept() -> None:
     answer = CallToolResult(content=[ImageContent(data=encoded(b"x"), mime_type="image/png")])
 
-    assert (await ResultReader("c", None).read(answer)).text == "[image, image/png, 1 bytes; not kept]"
+    assert (await ResultReader("c", None).read(answer)).text == "[image, image/png, 1 bytes; it was not kept]"
 
 
 @pytest.mark.parametrize(
