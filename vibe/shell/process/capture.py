@@ -175,8 +175,8 @@ class Capture:
             return
         if self._limit.log is not None:
             self._limit.log.feed(self._stream, data)
-        self._received += len(data)
         if self._received <= self._limit.kept:
+            self._received += len(data)
             self._add_settled(self._rendered(data))
         else:
             self._unrendered += data
