@@ -213,7 +213,7 @@ class Capture:
             self.to_keep += piece[: self._left_to_keep]
             self._left_to_keep -= len(piece)
             self._is_cut = self._left_to_keep < 0
-        room = 0 if self._is_cut else self._limit.shown + LONGEST - len(self._head)
+        room = max(self._limit.shown + LONGEST - before, 0)
         self._head += data[:room]
         self._tail += data[room:]
         retained = self._limit.shown + 3 * LONGEST
