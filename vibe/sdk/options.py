@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from vibe.app.engine.host import HOME_VARIABLE, Host, existing_folder, vibe_home
-from vibe.core.messages import APPROVE_ADVICE
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost
 from vibe.system.plain_text import shortened
@@ -321,7 +320,7 @@ FLAGS: Mapping[re.Pattern[str], str] = MappingProxyType({
     re.compile(r"(?<=with )--(model|only)\b|--(executor|instructions)\b ?"): r"\1\2=",
     re.compile(r"--allow-dirty\b"): "allow_dirty=True",
     re.compile(r"\brun with --trust\b"): "give trust=True",
-    re.compile(re.escape(APPROVE_ADVICE)): "approve=",
+    re.compile(r"--auto-approve, or at a terminal"): "approve=",
 })
 """The command line's flags as they appear in messages, and what a program writes instead."""
 

@@ -489,8 +489,7 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
     servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
     for pattern in _ToolPatterns(patterns).unmatched(known):
         start = re.split(r"^re:|[*?\[]", pattern)[0]
-        is_open = start != pattern
-        if not any(start.startswith(server) or (is_open and server.startswith(start)) for server in servers):
+        if not any(start.startswith(server) or (start != pattern and server.startswith(start)) for server in servers):
             yield pattern, _hint(pattern, known)
 
 
