@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
 from vibe.core.modes import ExecutionMode
 from vibe.core.schemas import closed_object, map_schema
-from vibe.core.tools.hand_in import HandIn, json_in
+from vibe.core.tools.hand_in import HandIn
 
 PLAN_TOOL = "hand_in_plan"
 SMALL_PLAN_STEPS = 4
@@ -103,8 +104,10 @@ class PlanOffer(Offer):
     def offer(self, value: Any, summary: str = "") -> str | None:
         """Take a plan in any of the forms that models use, or return everything that is wrong with it; blocks."""
         value = plan_in(value)
-        if isinstance(value, dict) and "goal" in self.schema["properties"]:
+        if isinstance(value, dict):
             value = {"goal": self._goal, **cast("dict[str, Any]", value)}
+            if "goal" not in self.schema["properties"]:
+                del value["goal"]
         return super().offer(value, summary)
 
     def _take(self, value: Any) -> str | None:
@@ -118,18 +121,28 @@ class PlanOffer(Offer):
 
 def plan_in(value: Any) -> Any:
     """Return the plan that a model meant, even if it came as JSON text, inside another field, or as a list of steps."""
-    value = json_in(value)
+    value = _decoded(value)
     if isinstance(value, list):
         return {"steps": cast("list[Any]", value)}
     if not isinstance(value, dict):
         return value
     given = cast("dict[str, Any]", value)
-    fields = {name: json_in(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
+    fields = {name: _decoded(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
     wrapper = next((name for name in _WRAPPERS if name in fields and "steps" not in fields), None)
     if wrapper is None:
         return fields
     inner = plan_in(fields.pop(wrapper))
     return {**fields, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else inner
+
+
+def _decoded(value: Any) -> Any:
+    """Return the list or object in a JSON text, or any other value unchanged."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _with_unwritten_parts(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,18 +95,12 @@ class HandIn:
         self.accepted, self.value, self.summary, self.last_problem = False, None, "", ""
 
     def offer(self, value: Any, summary: str = "") -> str | None:
-        """Accept a value, or return everything that is wrong with it. Blocks.
-
-        A value that does not fit, but is the JSON text of an object or a list, counts as that: some models write so.
-        """
+        """Accept a value, or return everything that is wrong with it. Blocks."""
         from vibe.core.tools.json_schema import value_problems
 
         problem = self._size_problem(value)
-        if problem is None and (problems := value_problems(self.schema, value)):
-            meant = json_in(value)
-            if meant is not value:
-                return HandIn.offer(self, meant, summary)
-            problem = "; ".join(problems)
+        if problem is None:
+            problem = "; ".join(value_problems(self.schema, value)) or None
         if problem is None and self.check is not None:
             problem = self.check(value)
         if problem is None:
@@ -160,16 +154,6 @@ class HandIn:
             size = f"{len(encoded)} bytes long, {self.max_bytes} at most"
             return f"value: is {size}; write what is long to a file and name that"
         return None
-
-
-def json_in(value: Any) -> Any:
-    """Return the list or object in a JSON text, or any other value unchanged."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):

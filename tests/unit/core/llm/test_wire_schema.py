@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -89,3 +90,44 @@ def test_null_stands_for_what_may_be_left_out(given: dict[str, Any], declared: d
     union = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     schema = {"properties": {**fields, "union": union, "deep": inner}, "required": ["n"]}
     assert as_declared(given, schema) == declared
+
+
+NESTED: dict[str, Any] = {
+    "$defs": {
+        "Step": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string"},
+                "after": {"items": {"type": "string"}, "type": "array"},
+                "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "shape": {"anyOf": [{"type": "object", "properties": {"o": {"type": "string"}}}, {"type": "null"}]},
+                "next": {"$ref": "#/$defs/Step"},
+                "also": {"$ref": "#/$defs/Endless"},
+            },
+            "required": ["id"],
+        },
+        "Endless": {"$ref": "#/$defs/Endless"},
+    },
+    "type": "object",
+    "properties": {"steps": {"type": "array", "items": {"$ref": "#/$defs/Step"}}, "dry": {"type": "boolean"}},
+}
+
+
+AS_DECLARED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"steps": [{"id": "a", "after": None, "most": None}]}, {"steps": [{"id": "a", "most": None}]}),
+    ({"steps": [{"id": 1, "most": "20"}]}, {"steps": [{"id": "1", "most": 20}]}),
+    ({"steps": [{"id": "a", "most": 20.0}], "dry": "true"}, {"steps": [{"id": "a", "most": 20}], "dry": True}),
+    ({"steps": [{"id": "a", "most": "many"}], "dry": "perhaps"}, {"steps": [{"id": "a", "most": "many"}], "dry": "perhaps"}),
+    ({"steps": '[{"id": "a", "after": "[\\"b\\"]"}]'}, {"steps": [{"id": "a", "after": ["b"]}]}),
+    ({"steps": {"id": "a", "after": "b"}}, {"steps": [{"id": "a", "after": ["b"]}]}),
+    ({"steps": [{"id": "[1]", "shape": '{"o": null}'}]}, {"steps": [{"id": "[1]", "shape": {}}]}),
+    ({"steps": [{"id": "a", "next": {"id": "b", "after": None}}]}, {"steps": [{"id": "a", "next": {"id": "b"}}]}),
+    ({"steps": None, "dry": None}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "declared"), AS_DECLARED)
+def test_values_become_what_the_schema_declares_where_nothing_else_fits(
+    given: dict[str, Any], declared: dict[str, Any]
+) -> None:
+    assert json.dumps(as_declared(given, NESTED)) == json.dumps(declared)

@@ -45,22 +45,6 @@ async def test_a_value_that_fits_ends_the_work(tmp_path: Path) -> None:
     assert len(agent.model.requests) == 1
 
 
-async def test_a_value_written_as_json_text_counts_as_the_value(tmp_path: Path) -> None:
-    agent = bench(tmp_path, calling(handing(json.dumps({"files": [1]}))), calling(handing(json.dumps(GOOD))))
-
-    result = await agent.loop.act("go")
-
-    refused = next(message for message in agent.transcript.messages if isinstance(message, ToolMessage))
-    assert "value.files[0]: 1 is not a string" in refused.content
-    assert (result.outcome, result.output) == (Outcome.COMPLETED, GOOD)
-
-
-def test_json_text_stays_text_where_text_is_wanted() -> None:
-    duty = HandIn(schema={"type": "string"})
-    assert duty.offer(json.dumps(GOOD)) is None
-    assert duty.value == json.dumps(GOOD)
-
-
 async def test_the_model_is_told_every_problem_and_may_try_again(tmp_path: Path) -> None:
     agent = bench(tmp_path, calling(handing({"files": [1, 2]})), calling(handing(GOOD), text="Two files."))
 

@@ -77,3 +77,10 @@ def test_an_offer_without_a_bound_may_be_mended_for_ever() -> None:
         assert "tries" not in (free.offer(7) or "")
 
     assert (bounded.given_up, free.given_up) == (True, False)
+
+
+def test_a_goal_beside_the_steps_does_not_replace_the_one_that_was_asked_for() -> None:
+    taken = offer(with_goal=False)
+    assert taken.offer(PLAN) is None
+    assert taken.plan is not None
+    assert taken.plan.loaded.plan.goal == "Asked for"

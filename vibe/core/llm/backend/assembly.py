@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
+from types import MappingProxyType
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -23,6 +25,17 @@ _NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
 _NOT_IN_KEYS: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
 """Characters of a property's name: Anthropic's "Tool use" wants them to match ``^[a-zA-Z0-9_.-]{1,64}$``."""
+_TYPES_OF: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType({
+    type(None): frozenset({"null"}),
+    bool: frozenset({"boolean"}),
+    dict: frozenset({"object"}),
+    float: frozenset({"number"}),
+    int: frozenset({"integer", "number"}),
+    list: frozenset({"array"}),
+    str: frozenset({"string"}),
+})
+"""The JSON types of a value, by its type in Python."""
+ANY_TYPE: Final = sorted({kind for kinds in _TYPES_OF.values() for kind in kinds})
 _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
 """Keywords that OpenAI and Anthropic refuse at the top of a schema; the tool still validates by them."""
 
@@ -36,27 +49,67 @@ def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return map_schema({"properties": {}, **top, "type": "object"}, _sendable)
 
 
-def as_declared(arguments: Any, schema: Any) -> Any:
-    """Return the arguments of a call under the tool's own names, without nulls that mean "not given"."""
-    table = table_of(schema)
-    if isinstance(arguments, list):
-        return [as_declared(one, table.get("items")) for one in cast("list[Any]", arguments)]
-    own = cast("dict[str, Any]", table.get("properties"))
-    if not isinstance(arguments, dict) or not isinstance(own, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return cast("Any", arguments)
+def as_declared(value: Any, schema: Any, whole: Any = None) -> Any:
+    """Return a value of a call as its ``schema``, a part of the ``whole`` one, declares it.
+
+    Properties get the tool's own names, and a null that means "not given" is left out. Where the schema allows nothing
+    else, text becomes the JSON it holds, a whole float an integer, an integer text, and a single thing a list.
+    """
+    whole = schema if whole is None else whole
+    forms = list(_forms(schema, whole))
+    value = _of_type(value, _types(forms))
+    items = [form["items"] for form in forms if "items" in form]
+    if isinstance(value, list) and items:
+        return [as_declared(one, {"anyOf": items}, whole) for one in cast("list[Any]", value)]
+    own: dict[str, list[Any]] = {}
+    for form in forms:
+        for name, one in table_of(form.get("properties")).items():
+            own.setdefault(name, []).append(one)
+    if not isinstance(value, dict) or not own:
+        return cast("Any", value)
     names = {sent: name for name, sent in _sent_names(own).items()}
-    renamed = {names.get(key, key): value for key, value in cast("dict[str, Any]", arguments).items()}
-    return {
-        name: as_declared(value, own.get(name))
-        for name, value in renamed.items()
-        if value is not None or name in list_of(table.get("required")) or _may_be_null(own.get(name))
-    }
+    needed = {name for form in forms for name in list_of(form.get("required"))}
+    found: dict[str, Any] = {}
+    for key, one in cast("dict[str, Any]", value).items():
+        name = names.get(key, key)
+        part = {"anyOf": own.get(name, [])}
+        if one is not None or name in needed or "null" in _types(_forms(part, whole)):
+            found[name] = as_declared(one, part, whole)
+    return found
 
 
-def _may_be_null(schema: Any) -> bool:
-    """Return whether null may be a value: the schema allows it, or names no type."""
+def _forms(schema: Any, whole: Any) -> Iterator[dict[str, Any]]:
+    """Yield the schemas that a schema consists of, without references and alternatives."""
     table = table_of(schema)
-    return "type" not in table or "null" in list_of(table["type"])
+    parts = [one for key in ("anyOf", "oneOf", "allOf") for one in list_of(table.get(key))]
+    if str(pointer := table.get("$ref", "")).startswith("#/"):
+        parts.append(reduce(lambda part, name: table_of(part).get(name), pointer[2:].split("/"), whole))
+    if "type" in table or not parts:
+        yield table
+    for part in parts:
+        yield from _forms(part, whole)
+
+
+def _types(forms: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the JSON types that these schemas allow: all, if one of them names none."""
+    return {kind for form in forms for kind in list_of(form.get("type", ANY_TYPE))}
+
+
+def _of_type(value: Any, types: Collection[str]) -> Any:
+    """Return a value as one of these JSON types, if it is of none of them and can be read so."""
+    if value is None or not _TYPES_OF[type(value)].isdisjoint(types):
+        return value
+    read: Any = value
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            read = json.loads(value)
+    if isinstance(read, float) and read.is_integer() and "integer" in types:
+        return int(read)
+    if isinstance(read, int) and not isinstance(read, bool) and "string" in types:
+        return str(read)
+    if not _TYPES_OF[type(read)].isdisjoint(types):
+        return read
+    return [value] if "array" in types else value
 
 
 def _sendable(table: dict[str, Any]) -> dict[str, Any]:
@@ -560,10 +613,11 @@ def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
     """Return the arguments under the tool's own names; the text stays as it came if nothing changes."""
     if schema is None or not is_json_object(arguments):
         return arguments
-    with suppress(ValueError):  # A number of thousands of digits, which the tool refuses.
+    with suppress(ValueError, RecursionError):  # A number of thousands of digits, or deep lists: the tool refuses them.
         given = json.loads(arguments)
-        if (declared := as_declared(given, schema)) != given:
-            return json.dumps(declared, ensure_ascii=False)
+        declared = json.dumps(as_declared(given, schema), ensure_ascii=False)
+        if declared != json.dumps(given, ensure_ascii=False):
+            return declared
     return arguments
 
 
