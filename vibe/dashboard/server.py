@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
+from itertools import islice
 from pathlib import PurePath
 from socket import socket
 from typing import Any, Final, TypeVar
@@ -150,13 +151,12 @@ class Application:
         wanted = text.strip().casefold()
         if not 1 <= len(wanted) <= MOST_WANTED:
             raise RefusedError(400, "invalid", f"give q, 1 to {MOST_WANTED} characters to look for")
-        known = await self._desk.listed()
-        runs = [await self._desk.run(key)] if key else list(known.values())
+        runs = [await self._desk.run(key)] if key else [*(await self._desk.listed()).values()]
         rows, views = self._desk.table.rows, self._desk.views
         hits = list(found_in_rows({run.key: rows[run.key] for run in runs if run.key in rows}, wanted))
         for run in runs:
             if run.key in views and len(hits) <= MOST_HITS:
-                hits += found_in_view(run.key, views[run.key], wanted)
+                hits += islice(found_in_view(run.key, views[run.key], wanted), MOST_HITS + 1)
                 await lowlevel.checkpoint()
         rest = [run for run in runs if run.key not in views]
         more, is_cut = await to_thread.run_sync(found_in_journals, rest, wanted)

@@ -23,6 +23,7 @@ from tests.fakes.waiting import until
 from tests.integration.dashboard.serving import PATIENCE_S, VIEW, listening_to, served
 from vibe.app.watch.board import MOST_ENDED, Board
 from vibe.app.watch.runs import KnownRun
+from vibe.dashboard import search
 from vibe.dashboard.answers import MOST_BYTES
 from vibe.dashboard.rows import MOST_STEPS
 from vibe.dashboard.search import MOST_HITS, found_in_journals
@@ -425,6 +426,20 @@ async def test_a_text_is_found_in_runs_that_live_and_in_journals_of_those_that_e
         for query in ({}, {"q": " "}, {"q": "x" * 201}):
             assert (await client.get("/api/search", params=query)).status_code == 400
         assert (await client.get("/api/search", params={"q": "x", "run": "nothing"})).status_code == 404
+
+
+async def test_a_search_makes_no_more_of_what_it_finds_than_it_answers(
+    vibe_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(search, "excerpt", lambda text, _: made.append(text) or text)
+    async with one_run(vibe_home) as (run, client):
+        for number in range(MOST_ENTRIES):
+            run.agent_says("a", e.AssistantEvent(text=f"needle {number}", message_id=f"m{number}"))
+        async with listening_to(client, run="plan-1", step="a") as page:
+            await page.until("step", f"entry:a:{MOST_ENTRIES}")
+        found = (await client.get("/api/search", params={"q": "needle"})).json()
+    assert (len(found["hits"]), found["more"], len(made)) == (MOST_HITS, True, MOST_HITS + 1)
 
 
 def test_a_search_goes_on_after_events_that_tell_their_time_otherwise(tmp_path: Path) -> None:
