@@ -141,7 +141,7 @@ def main(words: Sequence[str]) -> None:
     kind, address, slots, folder, parent, count, *certificates = words
     die_with(int(parent))
     warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address")  # said if there is no internet
-    logging.getLogger("distributed").setLevel(logging.WARNING)
+    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
     own = fork_workers(Path(folder), int(count)) / "dask" if int(count) else folder
     anyio.run(serve, kind, address, int(slots), str(own), certificates)
 

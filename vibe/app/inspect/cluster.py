@@ -60,9 +60,8 @@ def cluster_workers(address: str, certificates: Certificates | None) -> list[Wor
     try:
         found = anyio.run(_ask, address, certificates)
     except (OSError, TimeoutError) as error:
-        raise EnvironmentFailure(
-            f"the cluster {address} can't be used: {str(error) or 'it does not answer'}"
-        ) from error
+        why = str(error) or "it does not answer"
+        raise EnvironmentFailure(f"the cluster {address} can't be used: {why}") from error
     return sorted(map(_row, found), key=lambda row: (row.host, row.address))
 
 
@@ -86,11 +85,8 @@ def worker_line(row: WorkerRow) -> str:
         return f"{row.address}  {row.host}  {SILENT}"
     labels = [f"{name}={text}" for name, text in sorted(row.labels.items())]
     labels += [f"{name}={amount:g}" for name, amount in sorted(row.resources.items())]
-    doing = (
-        f"{len(row.steps)} of {row.slots} at work: {', '.join(row.steps)}"
-        if row.steps
-        else f"{row.slots} at once, idle"
-    )
+    at_work = f"{len(row.steps)} of {row.slots} at work: {', '.join(row.steps)}"
+    doing = at_work if row.steps else f"{row.slots} at once, idle"
     system = f"vibe {row.vibe}, Python {row.python}, git {'there' if row.git else 'MISSING'}"
     sandbox = f"sandbox {' and '.join(row.sandbox) or 'NONE'}, {row.free // MB} MB free"
     return f"{row.address}  {row.host} (pid {row.pid})  {doing}  {' '.join(labels)}  {system}, {sandbox}"

@@ -59,9 +59,8 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         try:
             await stack.enter_async_context(client)
         except (OSError, TimeoutError) as error:
-            raise EnvironmentFailure(
-                f"the cluster {address} can't be used: {str(error) or 'it does not answer'}"
-            ) from error
+            why = str(error) or "it does not answer"
+            raise EnvironmentFailure(f"the cluster {address} can't be used: {why}") from error
         workers = await stack.enter_async_context(create_task_group())
         stack.callback(workers.cancel_scope.cancel)
         if node is not None:
