@@ -65,7 +65,7 @@ __all__ = [
     "tool",
 ]
 
-for _name in ("ipc", "planner", "subagents", "vibe"):
+for _name in ("distributed", "ipc", "opentelemetry", "planner", "subagents", "vibe"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _LATER = MappingProxyType({

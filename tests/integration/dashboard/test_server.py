@@ -432,7 +432,12 @@ async def test_a_search_makes_no_more_of_what_it_finds_than_it_answers(
     vibe_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr(search, "excerpt", lambda text, _: made.append(text) or text)
+
+    def excerpt(text: str, _: str) -> str:
+        made.append(text)
+        return text
+
+    monkeypatch.setattr(search, "excerpt", excerpt)
     async with one_run(vibe_home) as (run, client):
         for number in range(MOST_ENTRIES):
             run.agent_says("a", e.AssistantEvent(text=f"needle {number}", message_id=f"m{number}"))

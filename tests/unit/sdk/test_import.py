@@ -18,6 +18,16 @@ before = set(sys.modules)
 import vibe.sdk
 print(__import__("json").dumps([sorted(set(sys.modules) - before), len(logging.getLogger().handlers)]))
 """
+LIBRARIES = """import logging
+import vibe.sdk, subagents.cluster.client, vibe.app.telemetry
+libraries = [logging.getLogger(name) for name in ("distributed.scheduler", "opentelemetry.sdk")]
+for one in libraries:
+    one.error("unheard")
+logging.basicConfig()
+for one in libraries:
+    one.info("idle")
+    one.error("heard")
+"""
 
 
 def run(script: str, folder: Path, *paths: Path) -> subprocess.CompletedProcess[str]:
@@ -39,6 +49,12 @@ def test_the_import_brings_no_engine(tmp_path: Path) -> None:
     assert len(loaded) <= 330
     assert handlers == 0
     assert done.stderr == ""
+
+
+def test_libraries_say_nothing_on_a_programs_streams_and_only_what_is_serious_to_its_log(tmp_path: Path) -> None:
+    done = run(LIBRARIES, tmp_path)
+
+    assert (done.stdout, done.stderr) == ("", "ERROR:distributed.scheduler:heard\nERROR:opentelemetry.sdk:heard\n")
 
 
 @pytest.mark.parametrize("name", ["ipc", "planner", "subagents"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -71,12 +69,3 @@ async def test_the_end_of_a_link_is_said_without_addresses() -> None:
         comm.abort()
         assert await link.receive() is None
         assert link.why_lost == "the link broke: Stream is closed"
-
-
-def test_dask_says_nothing_on_a_programs_streams_and_only_what_is_serious_to_its_log() -> None:
-    says = (
-        "import logging, subagents.cluster.client as _; dask = logging.getLogger('distributed.scheduler');"
-        "dask.error('unheard'); logging.basicConfig(); dask.info('idle'); dask.error('heard')"
-    )
-    ended = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True)
-    assert (ended.stdout, ended.stderr) == ("", "ERROR:distributed.scheduler:heard\n")
