@@ -145,8 +145,9 @@ def covered_commands(line: str, folder: Path = Path("/")) -> tuple[str, ...] | N
 
     For a program that runs a project's tests or checks (``npm test``, ``cargo test``), the approval covers any options
     and words that only choose what is tested, written ``npm test *``. For other commands it covers the exact words.
-    After a ``cd`` away from ``folder``, in which the line begins, it covers them only there. Commands that read nothing
-    but what is piped into them need no approval, and are left out unless they decide what another one is fed.
+    After a ``cd`` away from ``folder``, in which the line begins, it covers them only there, links followed. Commands
+    that read nothing but what is piped into them need no approval, and are left out unless they decide what another one
+    is fed. Reads the file system.
     """
     parsed = parse_line(line)
     commands = parsed.commands
@@ -166,5 +167,5 @@ def _covered(command: ShellCommand, folder: Path) -> str:
     beginnings = (shlex.join(argv[:length]) for length in (3, 2, 1))
     checks = (one for one in beginnings if one in CHECKS and only_chooses(argv[len(one.split()) :], CHECKS[one]))
     covered = next((f"{check} *" for check in checks), shlex.join(argv))
-    places = sorted({os.path.relpath(folder.joinpath(*place), folder) for place in command.places})
+    places = sorted({os.path.relpath(os.path.realpath(folder.joinpath(*place)), folder) for place in command.places})
     return covered if places == ["."] else f"{covered} [in {' or '.join(places)}]"

@@ -395,6 +395,14 @@ def test_a_yes_never_covers_another_users_rights_or_another_folder() -> None:
     assert covered_commands("cd - && make") is None
 
 
+def test_a_yes_for_a_folder_does_not_cover_where_a_link_in_its_place_leads(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert covered_commands("cd sub; make", tmp_path) == ("cd sub", "make [in sub]")
+    (tmp_path / "sub").rmdir()
+    (tmp_path / "sub").symlink_to("/usr")
+    assert covered_commands("cd sub; make", tmp_path) != ("cd sub", "make [in sub]")
+
+
 def test_a_yes_covers_a_fed_command_only_with_the_filters_before_it() -> None:
     assert covered_commands("cat dump | grep -v DROP | psql") == ("cat dump", "grep -v DROP", "psql")
     assert covered_commands("{ make | grep x; pwd; } | psql") == ("make", "grep x", "pwd", "psql")
