@@ -418,14 +418,6 @@ def plan_folders(home: Path) -> list[PlanFolder]:
     return [PlanFolder(root / name) for name in _plan_names(root)]
 
 
-def latest_in(home: Path, workspace: str) -> PlanFolder | None:
-    """Return the plan of a workspace whose settings were written last, or None.
-
-    It reads only settings, from the newest to the one it finds.
-    """
-    return next(plans_in(home, workspace), None)
-
-
 def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iterator[PlanFolder]:
     """Yield the plans of a workspace, or of all, beginning with those whose settings were written last.
 

@@ -257,16 +257,12 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         names = [entry.name for entry in entries_of(self._steps) if entry.name not in known]
         lost = sorted(name for name in names if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))
         if lost:
-            self._refuse_side_effects(lost)
-            journal = self.folder.path / files.JOURNAL_FILE
+            journal = str(self.folder.path / files.JOURNAL_FILE)
+            acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
+            if acting:
+                raise BrokenPlanError(journal, f"is missing {listed(acting)}, which acted outside the workspace")
             problem = f"{journal} was truncated: no record of {listed(lost)}, which ran"
             self.dropped = (*self.dropped, f"{problem}; the steps still in the plan run again")
-
-    def _refuse_side_effects(self, lost: Sequence[str]) -> None:
-        acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
-        if acting:
-            problem = f"is missing {listed(acting)}, which acted outside the workspace"
-            raise BrokenPlanError(str(self.folder.path / files.JOURNAL_FILE), problem)
 
     def _mend_results(self) -> None:
         state = self.state()

@@ -297,11 +297,9 @@ class WorktreeExecutor(Struct, eq=False):
         repository = await self._repository()
         async with self._lock:
             while True:
-                lock = await anyio.to_thread.run_sync(lock_repository, repository.common_dir)
-                if lock is not None:
-                    break
+                if lock := await anyio.to_thread.run_sync(lock_repository, repository.common_dir):
+                    return await _shielded(partial(_locked, repository, lock, act))
                 await anyio.sleep(LOCK_POLL_SECONDS)
-            return await _shielded(partial(_locked, repository, lock, act))
 
     async def _worktree(self, step_id: str, attempt: int, title: str = "") -> StepWorktree:
         repository = await self._repository()

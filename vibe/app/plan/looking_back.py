@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import chain
+from itertools import accumulate, chain, groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -112,11 +113,7 @@ def plans_of(registry: Registry, sessions: Collection[str], newer: str = "") -> 
 def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
     """Return a plan at rest, as someone who watched it from its beginning would see it; None if it never began."""
     view, plan_id = View(), folder.plan_id
-    events = list(_events_of(plan_id, registry))
-    # Facts in the journal have no source. Those that were announced are also among the events, with more in them.
-    known = {(type(event), event.ts) for event in events if isinstance(event, e.Fact)}
-    unknown = [fact for fact in folder.journal().facts if (type(fact), fact.ts) not in known]
-    for event in sorted((*unknown, *events), key=lambda event: event.ts):
+    for event in _in_order(folder.journal().facts, _events_of(plan_id, registry)):
         apply(view, event)
     plan = view.plans.get(plan_id)
     if plan is None or plan.started_at is None:
@@ -129,6 +126,24 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
         apply(view, e.PlanEditedEvent(ts=at, plan_id=plan_id))
         apply(view, e.PlanPausedEvent(ts=at, plan_id=plan_id, reason=LOST))
     return plan
+
+
+def _in_order(facts: Sequence[e.Fact], events: Iterable[e.Event]) -> list[e.Event]:
+    """Return the facts of a plan's journal and the events of its runs, in the order in which they came about.
+
+    Facts in the journal have no source. Those that were announced are also among the events, with more in them. The
+    journal gives the order: times don't, because clocks are set.
+    """
+    places = {(type(fact), fact.ts): place for place, fact in enumerate(facts)}
+    placed: list[tuple[int, e.Event]] = []
+    for _, events_of_run in groupby(events, attrgetter("source")):
+        run = list(events_of_run)
+        found = [places.get((type(event), event.ts), 0) for event in run]
+        found[0] = next(filter(None, found), 0)  # what comes before the first fact of a run goes with it
+        placed += zip(accumulate(found, max), run, strict=True)
+    announced = {(type(event), event.ts) for _, event in placed}
+    placed += [(place, fact) for place, fact in enumerate(facts) if (type(fact), fact.ts) not in announced]
+    return [event for _, event in sorted(placed, key=itemgetter(0))]
 
 
 def _events_of(plan_id: str, registry: Registry) -> Iterator[e.Event]:

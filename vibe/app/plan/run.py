@@ -67,6 +67,8 @@ class PlanSession:
         """Pauses and cancels the run, takes decisions, revises the plan, and acts on single steps."""
         self.steering = Steering()
         """Sends messages to the agents of running steps."""
+        self.plan = prepared.loaded.plan
+        """The plan as it was opened."""
         self.plan_id: str | None = None
         """The plan's id, once it has one."""
         self.commands = plan_router(self.control, board, self.steering)
@@ -75,11 +77,6 @@ class PlanSession:
         """The channel of its events, once it runs."""
         self._prepared = prepared
         self._host = host
-
-    @property
-    def plan(self) -> Plan:
-        """The plan as it was opened."""
-        return self._prepared.loaded.plan
 
     def warn(self, code: str, message: str) -> None:
         """Send a warning to those who watch the run. Before the run this has no effect."""

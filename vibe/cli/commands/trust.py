@@ -14,29 +14,30 @@ from vibe.system.plain_text import one_line
 
 def run_add(args: Arguments, env: CliEnvironment) -> None:
     """Trust a folder."""
-    home = user_home_of(env.environ)
-    folder = existing_folder("DIR", args.dir, env.cwd) if args.dir is not None else _project(env, home)
-    changed = TrustStore(env.home, user_home=home).add(folder)
+    folder = existing_folder("DIR", args.dir, env.cwd) if args.dir is not None else _project(env)
+    changed = _store(env).add(folder)
     env.write_lines([one_line(f"{folder} is trusted now" if changed else f"{folder} was already trusted", 1_000)])
 
 
 def run_remove(args: Arguments, env: CliEnvironment) -> None:
     """Stop trusting a folder, which may no longer exist."""
-    home = user_home_of(env.environ)
-    named = None if args.dir is None else env.path(args.dir).resolve()
-    folder = _project(env, home) if named is None else utf8_folder(named)
-    changed = TrustStore(env.home, user_home=home).remove(folder)
+    folder = _project(env) if args.dir is None else utf8_folder(env.path(args.dir).resolve())
+    changed = _store(env).remove(folder)
     env.write_lines([one_line(f"{folder} is no longer trusted" if changed else f"{folder} was not trusted", 1_000)])
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the trusted and untrusted folders."""
-    trusted, untrusted = TrustStore(env.home, user_home=user_home_of(env.environ)).folders()
+    trusted, untrusted = _store(env).folders()
     lines = [f"trusted    {one_line(folder, 1_000)}" for folder in trusted]
     lines += [f"untrusted  {one_line(folder, 1_000)}" for folder in untrusted]
     document = {"trusted": trusted, "untrusted": untrusted}
     env.answer(args, document, lines or ["no trusted folders: trust this project with `vibe trust add`"])
 
 
-def _project(env: CliEnvironment, home: Path) -> Path:
-    return utf8_folder(project_root(env.cwd, home))
+def _store(env: CliEnvironment) -> TrustStore:
+    return TrustStore(env.home, user_home=user_home_of(env.environ))
+
+
+def _project(env: CliEnvironment) -> Path:
+    return utf8_folder(project_root(env.cwd, user_home_of(env.environ)))

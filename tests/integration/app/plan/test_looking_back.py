@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,13 +12,15 @@ from msgspec.structs import replace
 
 from ipc.commands import Pause
 from ipc.registry import Registry
-from planner.plan.status import LEFT
-from planner.store.folder import RunSettings
+from planner.plan.status import LEFT, PlanStatus
+from planner.store.folder import PlanRunOptions, RunSettings
 from planner.store.store import PlanStore
-from tests.integration.app.plan.test_plan_session import WAITS, opened
+from tests.integration.app.plan.test_plan_session import WAITS, host_of, opened
 from tests.unit.planner.facts import began, took_up
 from tests.unit.planner.scripted_run import make_plan, step
+from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.looking_back import plans_of
+from vibe.app.plan.run import open_plan
 from vibe.view.plan_view import PlanView
 
 
@@ -55,6 +58,22 @@ async def test_a_plan_that_was_paused_is_read_back_with_all_that_its_run_announc
     assert [span.kind for span in plan.steps["one"].spans if span.kind == "work"]
     assert [check.status for check in plan.steps["one"].checks.values()] == ["passed"] * is_kept
     assert not await anyio.to_thread.run_sync(read_back, home, "another")
+
+
+async def test_a_plan_that_was_resumed_after_the_clock_was_set_back_is_read_back_as_it_ended(tmp_path: Path) -> None:
+    home = await paused(tmp_path)
+    for journal in (*home.glob("plans/*/journal.jsonl"), *home.glob("run/*/*.jsonl")):
+        was = journal.read_text()
+        journal.write_text(re.sub(r'"ts":([0-9.]+)', lambda at: f'"ts":{float(at[1]) + 7_200}', was))
+    (tmp_path / "work/go").touch()
+    options = PlanRunOptions(workdir=tmp_path / "work", plan_folder=tmp_path / "work")
+    ended = await (await open_plan("latest", options, host_of(home), Audience())).run()
+    assert ended.status is PlanStatus.COMPLETED
+
+    [plan] = await anyio.to_thread.run_sync(read_back, home)
+
+    assert plan.status == "completed"
+    assert [step.status for step in plan.steps.values()] == ["completed", "completed"]
 
 
 def test_a_plan_whose_process_was_killed_is_paused_and_nothing_in_it_works(tmp_path: Path) -> None:

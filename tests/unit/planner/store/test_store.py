@@ -29,7 +29,6 @@ from planner.store.folder import (
     PlanFolder,
     RunSettings,
     find_plan,
-    latest_in,
     list_plans,
     lock_plan,
     new_plan_id,
@@ -100,13 +99,13 @@ def test_the_latest_of_a_workspace_is_found_past_broken_ones_and_those_of_others
         if plan_id == "broken":
             settings.write_text("{")
         os.utime(settings, (age, age))
-    found = latest_in(tmp_path, "/a")
+    found = next(plans_in(tmp_path, "/a"), None)
     assert found is not None
     assert found.plan_id == "new"
     assert [folder.plan_id for folder in plans_in(tmp_path, "/a")] == ["new", "old"]
     assert [folder.plan_id for folder in plans_in(tmp_path, "/a", 3)] == ["new"]
-    assert latest_in(tmp_path, "/nowhere") is None
-    assert latest_in(tmp_path / "nothing", "/a") is None
+    assert next(plans_in(tmp_path, "/nowhere"), None) is None
+    assert next(plans_in(tmp_path / "nothing", "/a"), None) is None
 
 
 def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from ipc.events import PlanToldEvent, ReviewComment
-from planner.store.folder import latest_in
+from planner.store.folder import plans_in
 from subagents.step.prompts import told_message
 from vibe.app.plan.review import ChangedFile, PlanReview, Standing, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
@@ -347,7 +347,7 @@ def _plan_here(talk: Talk) -> tuple[str, bool]:
     """Return the id of the running or else the latest plan, or blank, and whether it is as new as the conversation."""
     if talk.plans.session is not None:
         return talk.plans.session.plan_id or "", True
-    folder = latest_in(talk.runtime.host.home, str(talk.opening.workdir))
+    folder = next(plans_in(talk.runtime.host.home, str(talk.opening.workdir)), None)
     began = min(talk.asked_at.values(), default=0.0)
     return ("", False) if folder is None else (folder.plan_id, folder.settings().created >= began)
 

@@ -18,7 +18,7 @@ from planner.plan.operations import plain_operations
 from planner.plan.revision import operations_between
 from planner.plan.status import StepStatus
 from planner.store.current_plan import current_state, effective_plan
-from planner.store.folder import PlanFolder, PlanSummary, find_plan, latest_in, plans_in
+from planner.store.folder import PlanFolder, PlanSummary, find_plan, plans_in
 from vibe.app.plan.commands import give, revise
 from vibe.app.plan.library import quickstart_file
 from vibe.front.cells import Line
@@ -102,7 +102,7 @@ async def watch(talk: Talk, _rest: str) -> None:
 def _found(home: Path, workdir: Path, reference: str) -> PlanFolder:
     if reference:
         return find_plan(home, reference)
-    found = latest_in(home, str(workdir))
+    found = next(plans_in(home, str(workdir)), None)
     if found is not None:
         return found
     raise UsageError("no plan has been run in this folder: /plan GOAL proposes one")
