@@ -134,7 +134,7 @@ def _in_order(facts: Sequence[e.Fact], events: Iterable[e.Event]) -> list[e.Even
     Facts in the journal have no source. Those that were announced are also among the events, with more in them. The
     journal gives the order: times don't, because clocks are set.
     """
-    places = {(type(fact), fact.ts): place for place, fact in enumerate(facts)}
+    places: dict[tuple[type, float], int] = {(type(fact), fact.ts): place for place, fact in enumerate(facts)}
     placed: list[tuple[int, e.Event]] = []
     for _, events_of_run in groupby(events, attrgetter("source")):
         run = list(events_of_run)
