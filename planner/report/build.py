@@ -23,7 +23,7 @@ from subagents.step_result import StepResult
 from vibe.core.messages import Outcome, Spent, total_of
 
 INTERRUPTED = "interrupted"
-CUT_OFF = "its process died while it was running; resume to continue"
+CUT_OFF = "its run broke off while it was at work; resume to continue"
 OPEN = "open"
 _OF_ATTEMPT = ("reason", "detail", "turns", "worker", "lost")
 _OF_RESULT = ("summary", "printed", "output")

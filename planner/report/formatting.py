@@ -65,7 +65,7 @@ def status_text(report: PlanReport) -> str:
     if report.pid is not None:
         return f"running in process {report.pid}; status as of its last record"
     if report.status == "interrupted":
-        return f"interrupted: its process died; continue with `vibe plan resume {report.plan_id}`"
+        return f"interrupted: its run broke off; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "paused":
         return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "idle":

@@ -204,7 +204,7 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
     assert (left.status, left.outcome, left.steps[0].detail) == (
         "interrupted",
         "interrupted",
-        "its process died while it was running; resume to continue",
+        "its run broke off while it was at work; resume to continue",
     )
     assert (stopped.status, stopped.outcome) == ("paused", "interrupted")
     assert "running in process 42" in report_markdown(running, plan)
