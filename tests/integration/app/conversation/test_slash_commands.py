@@ -17,7 +17,8 @@ from vibe.cli.textual_ui.screens.review_screen import ReviewScreen, review_chang
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
 from vibe.front.review import ReviewDraft
-from vibe.front.slash.table import SlashTable
+from vibe.front.slash.command import SlashCommand
+from vibe.front.slash.table import ON_SCREEN, SlashTable
 from vibe.system.errors import UsageError, VibeError
 from vibe.view.view import ANEW
 
@@ -37,6 +38,17 @@ async def test_help_tells_every_command(rig: Rig) -> None:
 
     assert told.endswith("!COMMAND: run it")
     assert [line for line in SlashTable() if f"/{line}" not in told] == []
+
+
+async def test_where_plans_can_be_reviewed_that_is_named_when_the_conversation_changed_nothing(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        assert await talk.do("/diff") == "no file has changed"
+        (usage, about), handler = ON_SCREEN["review"], talk.commands["diff"].handler
+        talk.commands = SlashTable({"review": SlashCommand(name="review", usage=usage, about=about, handler=handler)})
+
+        assert await talk.do("/diff") == "no file has changed; /review has what plans changed"
+        with pytest.raises(UsageError, match="in this conversation; /review has what plans changed"):
+            await talk.do("/undo")
 
 
 async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
@@ -447,11 +459,7 @@ async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig)
 async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_the_line(rig: Rig) -> None:
     async with changing(rig) as talk:
         a, b = ("", "a.txt", 1), ("", "b.txt", 1)
-        drafts = {
-            talk.conversation.session_id: ReviewDraft(
-                rejected={b: False}, comments={(a, 3): "in words"}, firsts={(a, 3): 2}
-            )
-        }
+        drafts = {talk.conversation.session_id: ReviewDraft(rejected={b: False}, comments={(a, 3): (2, "in words")})}
         asked: list[ReviewScreen] = []
 
         async def ask(screen: ReviewScreen) -> bool:

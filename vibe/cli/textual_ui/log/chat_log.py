@@ -115,7 +115,7 @@ class ChatLog(PaintedSheet, can_focus=True):
 
     def settle(self) -> None:
         """Show now what has changed since the last time."""
-        entries = [entry for entry in self._streamed if entry.index >= 0]
+        entries = sorted((one for one in self._streamed if one.index >= 0), key=lambda one: one.index)
         self._streamed.clear()
         if not self._sheet.cols:
             return

@@ -25,8 +25,8 @@ from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
-SLIM = 40
-"""The width of the screen in columns below which the line names no keys."""
+NARROW, SLIM = 40, 60
+"""The widths of the screen in columns below which the line names no keys, if nothing or something waits."""
 ROOMY = 120
 """The width from which it names the keys that work everywhere."""
 KEYS = "Shift+Tab mode · Ctrl+P commands · F1 help"
@@ -121,7 +121,7 @@ class Ticker(Widget):
     def _hint(self) -> str:
         """Return the keys to mention, as the person may not know that they work now."""
         width = self.screen.size.width
-        if self.keys or width < SLIM:
+        if self.keys or width < (SLIM if self.sign[0] else NARROW):
             return self.keys
         if is_live(self._view.plan):
             return AGENTS_KEY
@@ -171,7 +171,7 @@ def ticker_line(
     left: Line = [(" ", "")]
     room = max(0, width - cells_of(right) - 1)
     if lead:
-        left += [(cut(lead, room), "bold $foreground"), (GAP, "")]
+        left += [(cut(lead, room), "bold $foreground"), (GAP[: max(0, room - cell_len(lead))], "")]
         room = max(0, room - cell_len(lead) - len(GAP))
     shown = drawn(left if own is not None else [*left, *_facts(view, agent, room)])
     if own is not None and room > len(GAP):

@@ -152,7 +152,7 @@ class PlanningCards(_Cards):
         self._log.changed(entry)
 
     def _lines(self, agent: AgentView, turn: TurnView, entry: LogEntry, cols: int) -> list[Line]:
-        hint = " · ".join(f"{key} {KEYS[key]}" for key in entry.keys)
+        hint = " · ".join(("Tab", *(f"{key} {KEYS[key]}" for key in entry.keys))) if entry.keys else ""
         return _drawing().planning_card(agent, turn, self._clock(), cols, self._rows, hint)
 
 

@@ -114,7 +114,7 @@ async def run_undo(talk: Talk, _typed: Typed) -> None:
         if await to_thread.run_sync(going_back, talk, index):
             await _go_back(talk, index, FILES_ONLY)
             return
-    raise UsageError("/undo: no file has changed in this conversation")
+    raise UsageError(f"/undo: no file has changed in this conversation{_of_plans(talk)}")
 
 
 async def undo_picker(talk: Talk) -> Picker | None:
@@ -127,10 +127,15 @@ async def run_diff(talk: Talk, typed: Typed) -> None:
     index = _prompt_meant(talk, typed.rest, "diff") if typed.rest else 0
     files = await to_thread.run_sync(going_back, talk, index)
     if not files:
-        talk.say("no file has changed")
+        talk.say(f"no file has changed{_of_plans(talk)}")
         return
     diffs = [diff for _, diff in files]
     talk.show_diff(f"diff {counted(len(files), 'file')}", plus_minus(diffs), "\n".join(diff.text for diff in diffs))
+
+
+def _of_plans(talk: Talk) -> str:
+    """Return where to find what plans changed, which is no part of the conversation."""
+    return "; /review has what plans changed" if "review" in talk.commands else ""
 
 
 def _prompt_meant(talk: Talk, number: str, command: str) -> int:

@@ -66,6 +66,20 @@ async def test_the_end_stays_in_sight_until_one_scrolls_up() -> None:
         assert not log.has_unseen
 
 
+async def test_what_grows_below_is_new_whatever_else_changes_above() -> None:
+    entries = [*numbered(9), LogEntry("answer", "growing", status="streaming")]
+    page = LogPage(*entries)
+    async with page.run_test(size=(60, 12)) as pilot:
+        log = page.log_view
+        await pilot.pause()
+        log.focus()
+        await pilot.press("pageup")
+        entries[-1].add_text("\n\nmore")
+        log._streamed = dict.fromkeys([entries[-1], entries[0]])  # type: ignore[assignment]  the one above comes last
+        log.settle()
+        assert log.has_unseen
+
+
 async def test_moving_shifts_the_text_by_as_much_as_asked() -> None:
     table = "| a | b |\n|---|---|\n" + "| x | y |\n" * 9
     entries = [LogEntry("answer", f"{table}\n\nend {number}\n\n```python\nx = {number}\n```") for number in range(60)]

@@ -157,6 +157,17 @@ async def test_it_tells_what_waits_for_the_person_before_the_keys() -> None:
         await until(pilot, lambda: "Tab   Ctrl+T overview" in shown(app))
 
 
+@pytest.mark.parametrize("width", [20, 40, 44, 59, 60, 80])
+async def test_nothing_is_cut_in_the_middle_where_there_is_little_room(width: int) -> None:
+    app = TickerApp()
+    async with app.run_test(size=(width, 24)) as pilot:
+        app.is_hidden = True
+        app.query_one(Ticker).present(view_of(*SURVEYED))
+        app.query_one(Ticker).show_sign("? 1", "bold $text-warning")
+        await until(pilot, lambda: "▸ 1/" in shown(app))
+        assert shown(app).rstrip().endswith("F2 agents" if width >= 60 else "? 1")
+
+
 async def test_the_keys_it_names_exist(tmp_path: Path) -> None:
     app = await to_thread.run_sync(made_app, "vibe-dark", tmp_path)
     async with app.run_test() as pilot:

@@ -182,14 +182,16 @@ async def test_planning_is_shown_while_it_goes_on_and_each_version_leaves_a_line
         await on.see(begun(2, 120.0), over(2, "failed", 130.0, "nothing came"))
         rows = [row for row in on.rows() if row]
         assert rows[0].startswith("✓ Planned")
-        assert rows[1].startswith("✗ no plan: nothing came   o open"), "another version is asked for where the plan is"
+        assert rows[1].startswith("✗ no plan: nothing came   Tab · o open"), (
+            "another version is asked for where the plan is"
+        )
 
 
 async def test_after_a_failure_keys_on_its_line_try_again_and_open_what_the_planner_did() -> None:
     async with shown() as on:
         on.plannings.begin("Build it")
         await on.see(CHAT, PLANS, begun(1, 100.0), over(1, "failed", 109.0, "nothing came"))
-        assert "r try again · o open" in on.rows()[0]
+        assert "Tab · r try again · o open" in on.rows()[0], "they work once the line is marked"
         on.page.set_focus(None)
         await on.press("r")
         assert on.told == [], "the log has no keys"
