@@ -175,8 +175,7 @@ class RemoteChat:
             if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
                 self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
             if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
-                lines = next_lines(view.plans[event.plan_id or ""])
-                if lines:
+                if lines := next_lines(view.plans[event.plan_id or ""]):
                     self._stage.say("\n".join(lines))
 
     def _update_requests(self, requests: Mapping[str, RequestView]) -> None:
