@@ -174,9 +174,9 @@ class RemoteChat:
             self._update_requests(view.requests)
             if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
                 self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
-            if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
-                if lines := next_lines(view.plans[event.plan_id or ""]):
-                    self._stage.say("\n".join(lines))
+            has_ended = isinstance(event, PlanCompletedEvent | PlanPausedEvent)
+            if has_ended and (lines := next_lines(view.plans[event.plan_id or ""])):
+                self._stage.say("\n".join(lines))
 
     def _update_requests(self, requests: Mapping[str, RequestView]) -> None:
         """Ask the person the run's new requests, and withdraw those that are no longer open."""
