@@ -208,9 +208,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Post the key of what was clicked."""
         y = event.y + self.scroll_offset.y
-        cell = event.x - self.gutter.left
-        key = self.lines[bisect_right(self._tops, y) - 1].key_at(cell) if 0 <= y < self.rows else ""
-        if key:
+        line = self.lines[bisect_right(self._tops, y) - 1] if 0 <= y < self.rows else Line()
+        if key := line.key_at(event.x - self.gutter.left):
             self.post_message(self.Pointed(key))
 
     def _lay_out(self, cols: int) -> None:
