@@ -151,18 +151,17 @@ class FileEdit(Struct, frozen=True, kw_only=True):
             advice = "use characters it has, or convert it to UTF-8 first (bash: iconv)"
             raise ToolError(f"{lacks}; {advice}") from error
 
-    def replace(self, ctx: InvokeContext, data: bytes) -> tuple[FileDiff, list[str]]:
-        """Replace the content of an existing file by ``data``; return the change and warnings. Blocks.
+    def write(self, ctx: InvokeContext, data: bytes) -> tuple[FileDiff, list[str]]:
+        """Create the file with ``data``, or replace its content; return the change and warnings. Blocks.
 
         The diff is empty if the file may hold secrets. An agent that knew the current version then knows the new one.
 
         Raises:
             ToolError: the file has changed meanwhile, or can't be written.
         """
-        old = self.old or b""
-        seen = ctx.reads.is_current(self.path, old)
-        note = ctx.workspace.replace(self.path, self.name, data, previous=old)
-        if seen:
+        is_known = self.old is None or ctx.reads.is_current(self.path, self.old)
+        note = ctx.workspace.write(self.path, self.name, data, previous=self.old)
+        if is_known:
             ctx.reads.note(self.path, data)
         return FileDiff() if ctx.workspace.is_secret(self.path) else self.as_diff(), [note] if note else []
 

@@ -308,15 +308,20 @@ class Workspace(Struct, frozen=True, kw_only=True):
             raise FileAccessError(self.relative(folder), "is not a folder", "give a folder, such as '.'")
         return folder
 
-    def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> str:
+    def write(self, path: Path, name: str, data: bytes, *, previous: bytes | None) -> str:
         """Replace the content of a writable file by ``data``; return a note about its other names (hard links). Blocks.
+
+        If ``previous`` is None, there is no file yet, and it is created.
 
         They remain names of the same file if all of them are found and each may be written. Otherwise, as for files
         linked from a package store, they keep the old content.
 
         Raises:
-            ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
+            ToolError: it is no longer ``previous``, or it can't be written; nothing has changed.
         """
+        if previous is None:
+            self.files.create(path, name, data)
+            return ""
         shared = find_hard_links(path, self.root)
         self.files.replace(path, name, data, previous=previous)
         if shared is None:

@@ -54,6 +54,36 @@ SENT: list[tuple[dict[str, Any], dict[str, Any]]] = [
         },
     ),
     (
+        {
+            "type": "object",
+            "oneOf": [
+                {"properties": {"kind": {"const": "a"}, "x[y]": {"type": "string"}}, "required": ["kind", "x[y]"]},
+                {"properties": {"kind": {"const": "b"}, "n": {"type": "integer"}}, "required": ["kind"]},
+            ],
+        },
+        {
+            "type": "object",
+            "properties": {
+                "kind": {"anyOf": [{"const": "a"}, {"const": "b"}]},
+                "x_y_": {"type": "string"},
+                "n": {"type": "integer"},
+            },
+        },
+    ),
+    (
+        {"$ref": "#/$defs/In", "$defs": {"In": {"properties": {"q": {"type": "string"}}, "required": ["q"]}}},
+        {
+            "type": "object",
+            "properties": {"q": {"type": "string"}},
+            "required": ["q"],
+            "$defs": {"In": {"properties": {"q": {"type": "string"}}, "required": ["q"]}},
+        },
+    ),
+    (
+        {"type": "object", "properties": {"a": {}}, "allOf": [{"properties": {"b": {}}, "required": ["b"]}]},
+        {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["b"]},
+    ),
+    (
         {"$defs": {"a[b]": {"type": "array"}}},
         {"type": "object", "properties": {}, "$defs": {"a[b]": {"type": "array", "items": {}}}},
     ),
@@ -131,3 +161,19 @@ def test_values_become_what_the_schema_declares_where_nothing_else_fits(
     given: dict[str, Any], declared: dict[str, Any]
 ) -> None:
     assert json.dumps(as_declared(given, NESTED)) == json.dumps(declared)
+
+
+def test_an_argument_of_an_alternative_gets_its_own_name_back() -> None:
+    schema = {"type": "object", "oneOf": [{"properties": {"x[y]": {"type": "string"}}}, {"properties": {"n": {}}}]}
+    assert as_declared({"x_y_": "1"}, schema) == {"x[y]": "1"}
+
+
+def test_references_that_lead_round_in_a_circle_or_to_the_same_place_often_are_followed_once() -> None:
+    pairs = {f"L{level}": {"anyOf": [{"$ref": f"#/$defs/L{level + 1}"}] * 2} for level in range(60)}
+    last = {"type": "object", "properties": {"deep": {"type": "string"}}, "allOf": [{"$ref": "#/$defs/L0"}]}
+    schema = {"type": "object", "$ref": "#/$defs/L0", "$defs": {**pairs, "L60": last}}
+    assert wire_schema(schema)["properties"] == {"deep": {"type": "string"}}
+    assert as_declared({"deep": "1"}, schema) == {"deep": "1"}
+    assert as_declared(
+        {"n": "1"}, {"properties": {"n": {"anyOf": [{"$ref": "#/n"}] * 2}}, "n": {"type": "integer"}}
+    ) == {"n": 1}

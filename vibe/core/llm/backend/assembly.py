@@ -36,17 +36,32 @@ _TYPES_OF: Final[Mapping[type[Any], frozenset[str]]] = MappingProxyType({
 })
 """The JSON types of a value, by its type in Python."""
 ANY_TYPE: Final = sorted({kind for kinds in _TYPES_OF.values() for kind in kinds})
-_NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
+_NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref"})
 """Keywords that OpenAI and Anthropic refuse at the top of a schema; the tool still validates by them."""
 
 
 def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool's parameters as providers accept them.
 
-    The top is an object, every array has ``items``, and every property's name can be sent.
+    The top is an object with the properties of all its alternatives, every array has ``items``, and every property's
+    name can be sent.
     """
-    top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
-    return map_schema({"properties": {}, **top, "type": "object"}, _sendable)
+    forms = list(_forms({**parameters, "type": "object"}, parameters))
+    top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP} | {"type": "object"}
+    top["properties"] = {name: one[0] if len(one) == 1 else {"anyOf": one} for name, one in _properties(forms).items()}
+    needed = dict.fromkeys(name for form in forms for name in list_of(form.get("required")))
+    if needed and not {"anyOf", "oneOf"} & parameters.keys():
+        top["required"] = [*needed]
+    return map_schema(top, _sendable)
+
+
+def _properties(forms: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the different schemas of each property that these schemas have."""
+    found: dict[str, list[Any]] = {}
+    for form in forms:
+        for name, one in table_of(form.get("properties")).items():
+            found[name] = [*(other for other in found.get(name, ()) if other != one), one]
+    return found
 
 
 def as_declared(value: Any, schema: Any, whole: Any = None) -> Any:
@@ -61,10 +76,7 @@ def as_declared(value: Any, schema: Any, whole: Any = None) -> Any:
     items = [form["items"] for form in forms if "items" in form]
     if isinstance(value, list) and items:
         return [as_declared(one, {"anyOf": items}, whole) for one in cast("list[Any]", value)]
-    own: dict[str, list[Any]] = {}
-    for form in forms:
-        for name, one in table_of(form.get("properties")).items():
-            own.setdefault(name, []).append(one)
+    own = _properties(forms)
     if not isinstance(value, dict) or not own:
         return cast("Any", value)
     names = {sent: name for name, sent in _sent_names(own).items()}
@@ -78,16 +90,20 @@ def as_declared(value: Any, schema: Any, whole: Any = None) -> Any:
     return found
 
 
-def _forms(schema: Any, whole: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas that a schema consists of, without references and alternatives."""
-    table = table_of(schema)
+def _forms(schema: Any, whole: Any, seen: set[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the schemas that a schema consists of, without references and alternatives.
+
+    Each reference is followed once, since it may lead round in a circle. ``seen`` are those that were followed.
+    """
+    table, seen = table_of(schema), set[str]() if seen is None else seen
     parts = [one for key in ("anyOf", "oneOf", "allOf") for one in list_of(table.get(key))]
-    if str(pointer := table.get("$ref", "")).startswith("#/"):
+    if str(pointer := table.get("$ref", "")).startswith("#/") and pointer not in seen:
+        seen.add(pointer)
         parts.append(reduce(lambda part, name: table_of(part).get(name), pointer[2:].split("/"), whole))
-    if "type" in table or not parts:
+    if "type" in table or not (parts or pointer in seen):
         yield table
     for part in parts:
-        yield from _forms(part, whole)
+        yield from _forms(part, whole, seen)
 
 
 def _types(forms: Iterable[Mapping[str, Any]]) -> set[str]:

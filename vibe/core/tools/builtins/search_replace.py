@@ -119,7 +119,7 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         edit, blocks = self.planned(args, ctx.workspace), _blocks_of(args)
         data, before = edit.encoded(), edit.decoded.text
         backup = _back_up(edit, ctx) if self.config.create_backup else None
-        diff, linked = (FileDiff(), list[str]()) if data == edit.old else edit.replace(ctx, data)
+        diff, linked = (FileDiff(), list[str]()) if data == edit.old else edit.write(ctx, data)
         return SearchReplaceResult(
             file=edit.name,
             blocks_applied=len(blocks),
@@ -170,12 +170,10 @@ def _format_problem(suffix: str, text: str) -> str:
 
 
 def _back_up(edit: FileEdit, ctx: InvokeContext) -> str:
-    backup, files, data = ctx.workspace.writable(f"{edit.path}.bak"), ctx.workspace.files, edit.old or b""
+    backup, files = ctx.workspace.writable(f"{edit.path}.bak"), ctx.workspace.files
     name = ctx.workspace.relative(backup)
-    if files.exists(backup):
-        ctx.workspace.replace(backup, name, data, previous=read_whole(files, backup, name))
-    else:
-        files.create(backup, name, data)
+    previous = read_whole(files, backup, name) if files.exists(backup) else None
+    ctx.workspace.write(backup, name, edit.old or b"", previous=previous)
     return name
 
 

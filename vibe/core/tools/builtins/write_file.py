@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 
 from ipc.events import WrittenFile
 from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolArgs, ToolError
-from vibe.core.tools.edits import EditResult, EditTool, FileDiff, FileEdit
+from vibe.core.tools.edits import EditResult, EditTool, FileEdit
 from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, read_whole
 from vibe.core.tools.workspace import Workspace
 
@@ -63,7 +63,7 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
 
     async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
         """Write the file in one step: a reader sees either the old content or the new."""
-        return await to_thread.run_sync(_write, args, ctx, self.config)
+        return await to_thread.run_sync(self._write, args, ctx)
 
     def summarize(self, args: WriteFileArgs) -> str:
         """Return the path and the size: ``write_file src/a.py (120 bytes, overwrite)``."""
@@ -80,54 +80,38 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
         return result.report(f"{done} {result.path} ({result.bytes_written} bytes{kept})")
 
     def planned(self, args: WriteFileArgs, workspace: Workspace) -> FileEdit:
-        """Return the edit that gives the file its new text."""
-        return _edit(*_opened(args, workspace), args)
+        """Return the edit that gives the file its new text, in its own encoding and with its own line ends."""
+        path = workspace.writable(args.path)
+        name = workspace.relative(path)
+        old = read_whole(workspace.files, path, name) if workspace.files.exists(path) else None
+        decoded = _NEW if old is None else decode(old, name)
+        content = decoded.with_line_ends(args.content)
+        text = decoded.text + content if args.append else content
+        return FileEdit(path=path, name=name, old=old, decoded=decoded, text=text)
 
-
-def _opened(args: WriteFileArgs, workspace: Workspace) -> tuple[Path, str, bytes | None]:
-    """Return the file's path and name, and its bytes if it exists."""
-    path = workspace.writable(args.path)
-    name = workspace.relative(path)
-    return path, name, read_whole(workspace.files, path, name) if workspace.files.exists(path) else None
-
-
-def _edit(path: Path, name: str, old: bytes | None, args: WriteFileArgs) -> FileEdit:
-    """Return the edit of a file in its own encoding and with its own line ends."""
-    decoded = _NEW if old is None else decode(old, name)
-    content = decoded.with_line_ends(args.content)
-    text = decoded.text + content if args.append else content
-    return FileEdit(path=path, name=name, old=old, decoded=decoded, text=text)
-
-
-def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> WriteFileResult:
-    path, name, old = _opened(args, ctx.workspace)
-    size = len(args.content.encode(errors="surrogatepass"))
-    if size > config.max_write_bytes:
-        long = f"the content for {name!r} has {size} bytes, more than {config.max_write_bytes}"
-        raise ToolError(f"{long}; write a first part, then the rest with `append`")
-    if old is not None and not args.append:
-        _require_seen(path, name, old, args, ctx)
-    if old is None and not config.create_parent_dirs and not path.parent.is_dir():
-        raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
-    edit = _edit(path, name, old, args)
-    data = edit.encoded()
-    if old is None:
-        ctx.workspace.files.create(path, name, data)
-        ctx.reads.note(path, data)
-        diff = FileDiff() if ctx.workspace.is_secret(path) else edit.as_diff()
-        warnings = list[str]()
-    else:
-        diff, warnings = edit.replace(ctx, data)
-    return WriteFileResult(
-        path=name,
-        bytes_written=len(data) - (len(old or b"") if args.append else 0),
-        file_existed=old is not None,
-        content=args.content,
-        appended=args.append and old is not None,
-        kept=edit.decoded.peculiarities(),
-        warnings=warnings,
-        change=diff,
-    )
+    def _write(self, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
+        edit, config = self.planned(args, ctx.workspace), self.config
+        path, name, old = edit.path, edit.name, edit.old
+        size = len(args.content.encode(errors="surrogatepass"))
+        if size > config.max_write_bytes:
+            long = f"the content for {name!r} has {size} bytes, more than {config.max_write_bytes}"
+            raise ToolError(f"{long}; write a first part, then the rest with `append`")
+        if old is not None and not args.append:
+            _require_seen(path, name, old, args, ctx)
+        if old is None and not config.create_parent_dirs and not path.parent.is_dir():
+            raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
+        data = edit.encoded()
+        diff, warnings = edit.write(ctx, data)
+        return WriteFileResult(
+            path=name,
+            bytes_written=len(data) - (len(old or b"") if args.append else 0),
+            file_existed=old is not None,
+            content=args.content,
+            appended=args.append and old is not None,
+            kept=edit.decoded.peculiarities(),
+            warnings=warnings,
+            change=diff,
+        )
 
 
 def _require_seen(path: Path, name: str, old: bytes, args: WriteFileArgs, ctx: InvokeContext) -> None:

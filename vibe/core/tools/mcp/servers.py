@@ -7,7 +7,7 @@ import binascii
 import json
 import math
 import mimetypes
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -342,9 +342,7 @@ class McpServers:
         return tuple(classes.values())
 
     def _names(self) -> dict[tuple[str, str], str]:
-        listed: Sequence[tuple[str, str]] = [
-            (connection.name, tool.name) for connection in self._connections for tool in connection.tools
-        ]
+        listed = ((one.name, tool.name) for one in self._connections for tool in one.tools)
         return proxy_names(listed, self._taken)
 
     async def _close(self) -> None:
