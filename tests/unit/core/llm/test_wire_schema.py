@@ -164,14 +164,17 @@ def test_values_become_what_the_schema_declares_where_nothing_else_fits(
 
 
 def test_an_argument_of_an_alternative_gets_its_own_name_back() -> None:
-    schema = {"type": "object", "oneOf": [{"properties": {"x[y]": {"type": "string"}}}, {"properties": {"n": {}}}]}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "oneOf": [{"properties": {"x[y]": {"type": "string"}}}, {"properties": {"n": {}}}],
+    }
     assert as_declared({"x_y_": "1"}, schema) == {"x[y]": "1"}
 
 
 def test_references_that_lead_round_in_a_circle_or_to_the_same_place_often_are_followed_once() -> None:
     pairs = {f"L{level}": {"anyOf": [{"$ref": f"#/$defs/L{level + 1}"}] * 2} for level in range(60)}
     last = {"type": "object", "properties": {"deep": {"type": "string"}}, "allOf": [{"$ref": "#/$defs/L0"}]}
-    schema = {"type": "object", "$ref": "#/$defs/L0", "$defs": {**pairs, "L60": last}}
+    schema: dict[str, Any] = {"type": "object", "$ref": "#/$defs/L0", "$defs": {**pairs, "L60": last}}
     assert wire_schema(schema)["properties"] == {"deep": {"type": "string"}}
     assert as_declared({"deep": "1"}, schema) == {"deep": "1"}
     assert as_declared(
