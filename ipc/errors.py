@@ -44,9 +44,8 @@ class AddressInUseError(BusUnavailableError):
     """Another process publishes at ``address`` already; ``owner`` names it, if known."""
 
     def __init__(self, address: str, owner: str = "a program that is not registered") -> None:
-        super().__init__(
-            address, f"the address is in use by {owner}", "wait for it to end, or choose another address with --bus"
-        )
+        remedy = "wait for it to end, or choose another address with --bus"
+        super().__init__(address, f"the address is in use by {owner}", remedy)
 
 
 class JournalError(IpcError):

@@ -162,9 +162,8 @@ class JournalReader:
         try:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
-            raise JournalError(
-                path, error.strerror or "it can't be opened", "check the path and its permissions"
-            ) from error
+            problem = error.strerror or "it can't be opened"
+            raise JournalError(path, problem, "check the path and its permissions") from error
         self._lines = islice(enumerate(_whole_lines(self._file), start=1), max(first, 1) - 1, None)
 
     def read_batch(self, limit: int = BATCH_BYTES) -> list[tuple[int, bytes]]:
@@ -193,9 +192,8 @@ def _open_locked(path: Path) -> int:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise JournalError(
-            path, error.strerror or "it can't be opened", "check the folder and its permissions"
-        ) from error
+        problem = error.strerror or "it can't be opened"
+        raise JournalError(path, problem, "check the folder and its permissions") from error
     try:
         if wait_for_lock(fd, _LOCK_SECONDS):
             return fd

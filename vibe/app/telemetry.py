@@ -186,7 +186,8 @@ class _OpenSpan(Struct, kw_only=True):
 class Telemetry:
     """Takes events and has spans sent from a thread. Only ``flush`` and ``close`` wait, for which they need one, too.
 
-    ``parent`` is a W3C ``traceparent``. ``before`` returns the source of the run before the one that resumes a plan.
+    ``parent`` is a W3C ``traceparent``. ``before`` returns the source of the run before the one that resumes a plan. An
+    export holds up nobody: it waits as long as the receiver takes spans, and has no metrics.
 
     Raises:
         UsageError: If the endpoint is not an address.
@@ -199,13 +200,14 @@ class Telemetry:
         *,
         parent: str = "",
         content: bool = False,
-        metrics: bool = True,
+        is_export: bool = False,
         before: Callable[[e.PlanResumedEvent], str] = lambda _event: "",
     ) -> None:
         if not endpoint.startswith(("http://", "https://")):
             raise UsageError(f"{endpoint!r} is not the address of a receiver: give one such as http://localhost:4318")
         self._endpoint = endpoint = endpoint.rstrip("/")
         self._content = content
+        self._is_export = is_export
         self._run_before = before
         self._outside = TraceContextTextMapPropagator().extract({"traceparent": parent})
         self._open: dict[_Key, _OpenSpan] = {}
@@ -227,7 +229,7 @@ class Telemetry:
         )
         self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
         self._metrics = _CountingMetricExporter(f"{endpoint}/v1/metrics", **to)
-        readers = [PeriodicExportingMetricReader(self._metrics)] if metrics else []
+        readers = [] if is_export else [PeriodicExportingMetricReader(self._metrics)]
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
         self._seconds = {name: meter.create_histogram(name, unit="s") for name in SECONDS}
@@ -240,9 +242,10 @@ class Telemetry:
             EnvironmentFailure: If the receiver did not take what was sent before.
         """
         self._last = event.ts or self._last
-        handle = self._handlers.get(type(event))
-        if handle is not None:
+        if handle := self._handlers.get(type(event)):
             handle(self, event)
+        if self._is_export and self._ended - self._exporter.taken >= MOST_QUEUED // 2:  # a full queue would drop some
+            self._provider.force_flush()
         self._check()
 
     def close(self) -> None:
@@ -253,7 +256,9 @@ class Telemetry:
         """
         for key in reversed(tuple(self._open)):
             self._end(key, self._open[key].ended or self._last)
-        self._exporter.until = time.monotonic() + LAST_SECONDS
+        if not self._is_export:
+            self._exporter.until = time.monotonic() + LAST_SECONDS
+        self._provider.force_flush()
         self._provider.shutdown()
         self._exporter.lost = self._exporter.taken < self._ended
         if not self._exporter.lost:
@@ -335,8 +340,7 @@ class Telemetry:
         return next((key for key in (*keys, talk) if key in self._open), None)
 
     def _note(self, event: e.Event, name: str, attrs: Mapping[str, Any]) -> None:
-        place = self._place(event)
-        if place is not None:
+        if (place := self._place(event)) is not None:
             self._open[place].span.add_event(name, _with_values(attrs), _nanoseconds(event.ts))
 
     # --- plans

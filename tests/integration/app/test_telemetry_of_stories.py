@@ -28,7 +28,7 @@ def test_strange_events_leave_no_span_open_and_none_without_what_it_lies_in(seed
     random = Random(seed)
     events = numbered(mixed(story(random), strays(random, 60), random))
     with otlp_receiver() as received:
-        told = Telemetry(received.address, {}, metrics=False)
+        told = Telemetry(received.address, {}, is_export=True)
         for event in events:
             told.publish(event)
         told.close()
@@ -67,7 +67,7 @@ async def test_the_run_before_is_the_last_that_had_ended(vibe_home: Path) -> Non
 
 
 def test_what_can_not_be_sent_at_all_is_told_as_well() -> None:
-    told = Telemetry("http://[no-address", {}, metrics=False)
+    told = Telemetry("http://[no-address", {}, is_export=True)
     told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
 
     with pytest.raises(EnvironmentFailure, match="takes no spans"):
@@ -79,7 +79,7 @@ def test_spans_that_are_not_taken_in_the_end_are_counted(monkeypatch: pytest.Mon
         return e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id=number, ts=1.0)
 
     with otlp_receiver() as received:
-        told = Telemetry(received.address, {}, metrics=False)
+        told = Telemetry(received.address, {})
         told.publish(begun("1"))
         told.publish(begun("2"))
         told.flush()
@@ -89,16 +89,29 @@ def test_spans_that_are_not_taken_in_the_end_are_counted(monkeypatch: pytest.Mon
     assert len(received.spans) == 1
 
 
+def test_an_export_waits_until_all_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "LAST_SECONDS", 0.0)  # as if the receiver were slow
+    monkeypatch.setattr(telemetry, "MOST_QUEUED", 8)
+    monkeypatch.setattr(telemetry, "BATCH", 2)
+    with otlp_receiver() as received:
+        told = Telemetry(received.address, {}, is_export=True)
+        for number in range(100):
+            event_id = str(number)
+            told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id=event_id, ts=1.0))
+        told.close()
+    assert len(received.spans) == 100
+
+
 def test_below_a_parent_that_is_not_sampled_nothing_is_missing() -> None:
     with otlp_receiver() as received:
-        told = Telemetry(received.address, {}, metrics=False, parent=f"00-{'a' * 32}-{'b' * 16}-00")
+        told = Telemetry(received.address, {}, is_export=True, parent=f"00-{'a' * 32}-{'b' * 16}-00")
         told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
         told.close()
     assert received.spans == []
 
 
 def _tell(received: Received, events: Sequence[e.Event]) -> None:
-    told = Telemetry(received.address, {}, metrics=False, before=lambda _resumed: "one")
+    told = Telemetry(received.address, {}, is_export=True, before=lambda _resumed: "one")
     for event in events:
         told.publish(event)
     told.close()

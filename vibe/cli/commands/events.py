@@ -129,7 +129,7 @@ def _export(args: Arguments, env: CliEnvironment) -> None:
     from vibe.app.telemetry import Telemetry, headers_in, run_before  # noqa: PLC0415  following a run doesn't need it
 
     before = partial(run_before, Registry(env.home, env.runtime_dir))
-    telemetry = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
+    telemetry = Telemetry(args.otlp, headers_in(env.environ), content=args.content, is_export=True, before=before)
     with closing(telemetry):  # sends what was read, even of a journal that has lost events
         sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), telemetry)
     env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{counted(sent, 'event')} sent to {args.otlp}"])
@@ -235,9 +235,8 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
     if args.reason:
         raise CommandLineError("--reason goes with yes or no to a call: leave it out")
     if request is None:
-        return AnswerQuestion(
-            request_id=args.request, answers=() if words == [RATHER_NOT] else (tuple(words),), by=args.by
-        )
+        own_words = () if words == [RATHER_NOT] else (tuple(words),)
+        return AnswerQuestion(request_id=args.request, answers=own_words, by=args.by)
     if kind == "decision":
         options: list[str] = request["options"]
         given = [part for each in words for part in each.split(",") if part]
