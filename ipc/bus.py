@@ -79,7 +79,7 @@ class EventBus:
         Raises:
             BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use or is open to others.
             JournalError: The journal can't be opened.
-            RunsUnreadableError: The folder of runs can't be listed.
+            IpcError: The folder of runs can't be listed.
         """
         checked_source(source)
         load()

@@ -6,7 +6,6 @@ IpcError                       one sentence that says what is wrong, where, and 
 ├── JournalError               the journal can't be opened, locked, read or written
 ├── CodecError                 bytes that are not an event, heartbeat or answer of vibe's
 ├── RequestInvalidError        a command that no run accepts
-├── RunsUnreadableError        the folder of all runs can't be listed
 ├── UnknownSourceError         no run publishes, or published, under a name
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
@@ -19,7 +18,6 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from vibe.system.errors import remedy
 from vibe.system.files import regular_bytes
 
 T = TypeVar("T")
@@ -67,13 +65,6 @@ class RequestInvalidError(IpcError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"invalid request: {problem}")
-
-
-class RunsUnreadableError(IpcError):
-    """The ``folder`` of all runs can't be listed, so it is unknown what runs."""
-
-    def __init__(self, folder: Path, error: OSError) -> None:
-        super().__init__(f"the runs in {folder} can't be listed ({error.strerror}): {remedy(error)}")
 
 
 class UnknownSourceError(IpcError):

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ipc.errors import BusUnavailableError, RunsUnreadableError
+from ipc.errors import BusUnavailableError, IpcError
+from vibe.system.errors import remedy
 
 IPC = "ipc://"
 TCP = "tcp://"
@@ -85,7 +86,7 @@ def run_folders(home: Path, runtime_dir: Path | None) -> Iterator[Path]:
     """Yield the folder of every run that left one, in this home and in others that share the runtime folder.
 
     Raises:
-        RunsUnreadableError: A folder of runs can't be listed.
+        IpcError: A folder of runs can't be listed.
     """
     for base in bases(home, runtime_dir):
         yield from sorted(path for path in files_of_runs(base) if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
@@ -95,14 +96,14 @@ def files_of_runs(folder: Path) -> list[Path]:
     """Return what is in a folder of runs, which need not exist.
 
     Raises:
-        RunsUnreadableError: It can't be listed.
+        IpcError: It can't be listed.
     """
     try:
         return list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise RunsUnreadableError(folder, error) from error
+        raise IpcError(f"the runs in {folder} can't be listed ({error.strerror}): {remedy(error)}") from error
 
 
 def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_sockets: bool) -> Path:

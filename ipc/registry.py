@@ -96,7 +96,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 class Registry(Struct, eq=False):
     """The publishers of one vibe home. Every method reads or writes files, so call it off the event loop.
 
-    A method that looks for publishers raises RunsUnreadableError if a folder of runs can't be listed.
+    A method that looks for publishers raises IpcError if a folder of runs can't be listed.
     """
 
     home: Path

@@ -48,6 +48,7 @@ from subagents.step_model import spelled_out
 from vibe.core.config.paths import in_utf8
 from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
+from vibe.system.errors import error_as
 from vibe.system.files import put_new_file
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -124,12 +125,10 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
         PlanInvalidError: the document breaks the format; carries all problems.
     """
     text = ""
-    try:
+    with error_as(JsonRefused, lambda error: PlanInvalidError(where, _with_positions(error.problems, text, form))):
         text = decode(source)
         as_json = form.as_json(text) if form else text
         document = _object(parse(as_json))
-    except JsonRefused as error:
-        raise PlanInvalidError(where, _with_positions(error.problems, text, form)) from None
     plan, problems = check_plan(as_json, document)
     if problems or plan is None:
         raise PlanInvalidError(where, _with_positions(problems, text, form))

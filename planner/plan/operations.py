@@ -12,6 +12,7 @@ from planner.plan.diagnostics import PlanInvalidError, Problem, listed, quoted
 from planner.plan.model import Dependency, PlanBudget, PlanModel, Slug, Step
 from planner.plan.strict_json import JsonRefused, parse
 from planner.plan.validation_errors import field_problems
+from vibe.system.errors import error_as
 
 _SHOWN_VALUE = 40
 
@@ -118,11 +119,9 @@ def _operation(entry: object) -> Operation:
     unknown = [name for name in fields if name not in model.model_fields]
     known = [name for name in model.model_fields if name != "op"]
     problems = [Problem(name, f"is not a field of {kind}", f"the fields are {listed(known)}") for name in unknown]
-    try:
+    with error_as(ValidationError, lambda error: JsonRefused(*problems, *field_problems(error, fields))):
         text = json.dumps({name: value for name, value in fields.items() if name not in unknown})
         operation = model.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise JsonRefused(*problems, *field_problems(error, fields)) from None
     if problems:
         raise JsonRefused(*problems)
     return cast("Operation", operation)

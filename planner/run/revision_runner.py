@@ -31,7 +31,7 @@ from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
 from planner.state.commands import Command, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError, error_as
 
 logger = logging.getLogger(__name__)
 
@@ -176,10 +176,8 @@ class RevisionRunner(Struct, eq=False):
         if step_id is not None and (tried := already_tried(plan, loaded.plan, operations, earlier)):
             raise RevisionInvalidError(tried)
         left = {step.id for step in loaded.plan.steps} - set(fixed)
-        try:
+        with error_as(VibeError, lambda error: RevisionInvalidError([Problem("", str(error))])):
             return self._policy.check(loaded, left)
-        except VibeError as error:
-            raise RevisionInvalidError([Problem("", str(error))]) from error
 
 
 async def _proposal_of(reviser: Reviser, request: RevisionRequest) -> Proposal | None:

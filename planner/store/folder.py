@@ -322,10 +322,9 @@ class PlanFolder(Struct, frozen=True):
 
     def snapshot(self) -> PlanSnapshot | None:
         """Return the latest snapshot, or None if it is missing or unreadable: only the journal is authoritative."""
-        try:
+        with suppress(BrokenPlanError, *INVALID_JSON):
             return _snapshot_decoder.decode(read_file(self.path / SNAPSHOT_FILE))
-        except (BrokenPlanError, *INVALID_JSON):
-            return None
+        return None
 
     def step_folder(self, step_id: str) -> Path:
         """Return the folder for a step's conversation and result; it may not exist yet.
@@ -432,18 +431,16 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
 
 def modified_at(path: Path) -> float:
     """Return when a file or link was last written, in unix seconds, or 0 if it can't be read."""
-    try:
+    with suppress(OSError):
         return path.lstat().st_mtime
-    except OSError:
-        return 0.0
+    return 0.0
 
 
 def _creation(folder: PlanFolder) -> tuple[float, str]:
     """Return when a plan was created, in unix seconds (0 if its settings can't be read), and its id."""
-    try:
+    with suppress(BrokenPlanError):
         return folder.settings().created, folder.plan_id
-    except BrokenPlanError:
-        return 0.0, folder.plan_id
+    return 0.0, folder.plan_id
 
 
 def _plan_names(root: Path) -> list[str]:

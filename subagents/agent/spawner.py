@@ -26,7 +26,7 @@ from vibe.core.session.folder import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
-from vibe.system.errors import EnvironmentFailure, VibeError
+from vibe.system.errors import EnvironmentFailure, VibeError, error_as
 from vibe.system.files import replace_file
 
 RESULT_FILE = "result.json"
@@ -105,10 +105,8 @@ class Spawner:
 
     async def spawn(self, order: SubagentOrder) -> SubagentReport:
         """Carry out an order with a fresh subagent. Its result is on disk before this returns."""
-        try:
+        with error_as(VibeError, lambda error: SpawnError(str(error))):
             profile = self._pool.agents.subagent(order.agent)
-        except VibeError as error:
-            raise SpawnError(str(error)) from error
         async with self._pool.place(), background_commands() as background:
             agent = await anyio.to_thread.run_sync(self._make, order, profile, background)
             self._started.append(agent)

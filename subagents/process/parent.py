@@ -27,7 +27,7 @@ from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import DeclinedElsewhereError, Question
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, error_as
 
 
 class _Lease(Struct, eq=False):
@@ -155,10 +155,8 @@ class StepServer:
                 assert_never(message)
 
     def _announce(self, body: bytes) -> None:
-        try:
+        with error_as(CodecError, lambda error: protocol.LinkError(str(error))):
             event = decode_event(body)
-        except CodecError as error:
-            raise protocol.LinkError(str(error)) from error
         if event is None:
             raise protocol.LinkError("unknown event type")
         self._services.sink.publish(event)

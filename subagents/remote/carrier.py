@@ -19,6 +19,7 @@ from subagents.remote.keeper import store_part
 from subagents.remote.trees import check_out, checked_commit, unpack
 from subagents.worktree.errors import GitFailedError
 from subagents.worktree.worktree import Worktree
+from vibe.system.errors import error_as
 
 RUN_EVENTS = ("plan.", "worktree.", "session.", "prompt.", "conversation.")
 """Prefixes of the types of events that only the run may announce."""
@@ -145,13 +146,11 @@ class RemoteCarrier:
 
     def _check_out(self, commit: str) -> None:
         worktree = self._worktree
-        try:
+        with error_as(GitFailedError, lambda error: LinkError(f"a tree that git does not take: {error}")):
             if self._pack:
                 unpack(worktree.repository.git, bytes(self._pack), most=self._largest_tree, strict=True)
             if not self.flaw:
                 check_out(worktree, commit)
-        except GitFailedError as error:
-            raise LinkError(f"a tree that git does not take: {error}") from error
         self._pack.clear()
 
 

@@ -16,7 +16,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -163,10 +163,9 @@ def _sets_variable(text: str) -> bool:
 def _split(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    try:
+    with suppress(ValueError):  # a quote is not closed, which bash will report
         return list(lexer)
-    except ValueError:  # a quote is not closed, which bash will report
-        return line.split()
+    return line.split()
 
 
 def paths_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:

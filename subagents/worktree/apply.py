@@ -192,10 +192,9 @@ class WorkingTree:
 
 
 def _lstat(path: Path) -> os.stat_result | None:
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         return path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return None
 
 
 def _is_writable(path: Path) -> bool:

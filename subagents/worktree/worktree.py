@@ -89,10 +89,9 @@ def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[P
 
 
 def _is_link_to(link: Path, source: Path) -> bool:
-    try:
+    with suppress(OSError):
         return link.readlink() == source
-    except OSError:
-        return False
+    return False
 
 
 SEPARATOR = "======="
@@ -356,10 +355,9 @@ def _files_below(folder: Path | str) -> Iterator[os.DirEntry[str]]:
 def _is_marked(file: Path, onto: str) -> bool:
     """Return whether a file has conflict markers that git or vibe wrote for this merge."""
     marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
-    try:
+    with suppress(OSError):
         return not os.path.islink(file) and bool(re.search(marks, regular_bytes(file), re.MULTILINE))
-    except OSError:
-        return False  # the file was deleted, which resolves the conflict
+    return False  # the file was deleted, which resolves the conflict
 
 
 def _side_text(oid: str | None) -> str:

@@ -30,6 +30,7 @@ from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
 from vibe.shell.process.runner import PROCESSES
+from vibe.system.errors import error_as
 
 T = TypeVar("T")
 TEXT = "utf-8"
@@ -135,10 +136,9 @@ class EditorFiles:
         text = None if saved is None else self._text(path)
         if saved is None or text is None:
             return False
-        try:
+        with suppress(BinaryFileError):
             return _ascii_of(text) != _ascii_of(decode(saved, path.name).text)
-        except BinaryFileError:
-            return False
+        return False
 
     def _editor_bytes(self, path: Path) -> bytes | None:
         """Return the text of a file that the editor may have open, or None if it must be read from disk."""
@@ -166,10 +166,8 @@ class EditorFiles:
             RequestError, ValidationError: it can't do that, or its answer is malformed.
             ToolError: it is gone.
         """
-        try:
+        with error_as(ConnectionError, lambda _: ToolError("the editor is gone: nothing can be read or written")):
             return from_thread.run(ask)
-        except ConnectionError as error:
-            raise ToolError("the editor is gone: nothing can be read or written") from error
 
 
 def _is_text(path: Path) -> bool:

@@ -17,6 +17,7 @@ from vibe.app.watch.commands import CommandOutcome, send, settled
 from vibe.dashboard.answers import RefusedError, found, refusal
 from vibe.dashboard.changes import Comments, comments_text
 from vibe.dashboard.stream import PageDesk
+from vibe.system.errors import error_as
 from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import RUNNING
 
@@ -59,10 +60,8 @@ class Actor:
 
     async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> Response:
         """Send comments to a step's agent, now or with another attempt."""
-        try:
+        with error_as(ValidationError, lambda error: RefusedError(400, "invalid", str(error))):
             review = convert(body, Comments)
-        except ValidationError as error:
-            raise RefusedError(400, "invalid", str(error)) from error
 
         async def act() -> Response:
             tables = await self._desk.opened(key)
@@ -107,11 +106,9 @@ class Actor:
         Raises:
             RefusedError: The body isn't a valid command.
         """
-        try:
+        with error_as(RequestInvalidError, lambda error: RefusedError(400, "invalid", str(error))):
             # Its type is one of COMMANDS or an answer's.
             return cast("RunCommand", decode_command(json.encode({**body, **fixed, "by": self._by})))
-        except RequestInvalidError as error:
-            raise RefusedError(400, "invalid", str(error)) from error
 
     async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[Response]]) -> Response:
         """Carry a command out, unless it has been already. Then return the same response."""

@@ -21,7 +21,7 @@ from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from vibe.app.engine.host import HOME_VARIABLE, Host, existing_folder, vibe_home
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, error_as, innermost
 from vibe.system.plain_text import shortened
 from vibe.system.programs import guarded
 
@@ -308,10 +308,8 @@ def document(name: str, given: Mapping[str, Any]) -> bytes:
     Raises:
         UsageError: If it can't be written as JSON.
     """
-    try:
+    with error_as((TypeError, ValueError, RecursionError), lambda error: UsageError(f"{name}: is not JSON: {error}")):
         return json.dumps(given).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name}: is not JSON: {error}") from error
 
 
 FLAGS: Mapping[re.Pattern[str], str] = MappingProxyType({

@@ -14,8 +14,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
+from typing import TypeVar
+
+E = TypeVar("E", bound=Exception)
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
     errno.EMFILE: "raise the limit of open files (`ulimit -n`) or run fewer steps in parallel",
@@ -94,12 +97,17 @@ def remedy(error: OSError) -> str:
 
 
 @contextmanager
-def os_error_as(failure: Callable[[OSError], VibeError]) -> Generator[None]:
-    """Raise what ``failure`` makes of an OSError in the block."""
+def error_as(kinds: type[E] | tuple[type[E], ...], failure: Callable[[E], Exception]) -> Generator[None]:
+    """Raise what ``failure`` makes of an error of these kinds in the block."""
     try:
         yield
-    except OSError as error:
+    except kinds as error:
         raise failure(error) from error
+
+
+def os_error_as(failure: Callable[[OSError], Exception]) -> AbstractContextManager[None]:
+    """Raise what ``failure`` makes of an OSError in the block."""
+    return error_as(OSError, failure)
 
 
 def shortage(error: BaseException | None) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ipc.bus import EventBus
-from ipc.errors import AddressInUseError, BusUnavailableError, RunsUnreadableError, UnknownSourceError
+from ipc.errors import AddressInUseError, BusUnavailableError, IpcError, UnknownSourceError
 from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
 from ipc.registry import LEFTOVERS_KEPT_S, SWEEP_EVERY_S, Registry, RunInfo
 from tests.architecture.project import ROOT
@@ -274,7 +274,7 @@ def test_runs_that_can_not_be_listed_are_not_taken_for_none(look: Callable[[Regi
     with folder_of_nobody() as home:
         (home / "run").mkdir(mode=0o000)
 
-        with pytest.raises(RunsUnreadableError, match=r"/run can't be listed \(Permission denied\): correct"):
+        with pytest.raises(IpcError, match=r"/run can't be listed \(Permission denied\): correct"):
             look(Registry(home))
 
 

@@ -166,7 +166,12 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
     except OSError as error:
         problem = _problem_text(error)
     if problem:
-        raise EnvironmentFailure(f"the cluster {address.text} can't be used: {problem}")
+        raise unusable(address.text, problem)
+
+
+def unusable(address: str, problem: object) -> EnvironmentFailure:
+    """Return the error that a cluster can't be used."""
+    return EnvironmentFailure(f"the cluster {address} can't be used: {str(problem) or 'it does not answer'}")
 
 
 def _problem_text(error: OSError) -> str:

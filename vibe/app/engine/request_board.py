@@ -130,14 +130,10 @@ class RequestBoard(Struct, eq=False):
     _approver: Approver | None = None
     _user_input: UserInput | None = None
     patience_s: float = SECONDS_WITHOUT_PERSON
-    _announced: dict[str, e.ApprovalRequestEvent | e.QuestionEvent] = field(
-        default_factory=dict[str, e.ApprovalRequestEvent | e.QuestionEvent]
-    )
-    _asked: dict[str, _Pending[Any]] = field(default_factory=dict[str, _Pending[Any]])
-    _decisions: dict[tuple[str | None, str], e.PlanDecisionEvent] = field(
-        default_factory=dict[tuple[str | None, str], e.PlanDecisionEvent]
-    )
-    _answered: dict[str, _Outcome] = field(default_factory=dict[str, _Outcome])
+    _announced: dict[str, e.ApprovalRequestEvent | e.QuestionEvent] = {}
+    _asked: dict[str, _Pending[Any]] = {}
+    _decisions: dict[tuple[str | None, str], e.PlanDecisionEvent] = {}
+    _answered: dict[str, _Outcome] = {}
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     @property

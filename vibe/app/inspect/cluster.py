@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -15,12 +16,12 @@ from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import security_of
 from subagents.remote.places import WorkerInfo
 from vibe import __version__
-from vibe.app.cluster.address import Certificates, check_cluster, parse_address, reach
+from vibe.app.cluster.address import Certificates, check_cluster, parse_address, reach, unusable
 from vibe.app.inspect.diagnosis import CheckState, Finding
 from vibe.core.config.models import ClusterConfig
 from vibe.shell.sandbox.choose import choose_sandbox
 from vibe.shell.sandbox.settings import SandboxMode
-from vibe.system.errors import EnvironmentFailure, VibeError
+from vibe.system.errors import VibeError, os_error_as
 
 SECONDS = 8.0
 SOON = timedelta(days=30)
@@ -57,11 +58,8 @@ def cluster_workers(address: str, certificates: Certificates | None) -> list[Wor
     """
     if not parse_address(address).host:
         return []
-    try:
+    with os_error_as(partial(unusable, address)):
         found = anyio.run(_ask, address, certificates)
-    except (OSError, TimeoutError) as error:
-        why = str(error) or "it does not answer"
-        raise EnvironmentFailure(f"the cluster {address} can't be used: {why}") from error
     return sorted(map(_row, found), key=lambda row: (row.host, row.address))
 
 

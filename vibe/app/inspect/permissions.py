@@ -15,7 +15,7 @@ from vibe.core.tools.executor import unreadable_globs
 from vibe.core.tools.gate import AnyTool, Gate
 from vibe.core.tools.manager import profile_view
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 
 
 class PermissionCheck:
@@ -42,10 +42,8 @@ class PermissionCheck:
         workspace = workspace.without_reading(unreadable_globs(engine.tools))  # conversations do the same
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
-        try:
+        with error_as(NoSuchToolError, lambda error: UsageError(f"{error} (agent {profile.name!r})")):
             return cls(profile_view(engine.tools, profile, may_widen=True).get(tool), gate)
-        except NoSuchToolError as error:
-            raise UsageError(f"{error} (agent {profile.name!r})") from error
 
     def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
         """Return the decision about a call with these arguments. A text stands for the tool's first argument.

@@ -373,16 +373,15 @@ class LinkedLedger:
             refused = error.refused
             raise BudgetExhaustedError(refused.account, refused.limit, refused.spent) from error
         self.account.mirror(granted.usage, granted.cost_usd)
-        return LinkedReservation(self._link, granted)
+        return LinkedReservation(granted.tokens, self._link, granted.lease)
 
 
-class LinkedReservation:
+class LinkedReservation(Struct, eq=False):
     """Room for one call on the plan's account; see ``vibe.core.budget.Reservation``."""
 
-    def __init__(self, link: StepLink, granted: protocol.Granted) -> None:
-        self.max_completion_tokens = granted.tokens
-        self._link = link
-        self._lease: int | None = granted.lease
+    max_completion_tokens: int
+    _link: StepLink
+    _lease: int | None
 
     def release(self) -> None:
         """Return everything. A second call does nothing."""

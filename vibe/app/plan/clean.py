@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -364,7 +364,6 @@ def _kept_because(plan: PlanSummary) -> str:
 
 
 def _repository_at(workspace: Path, host: Host) -> Repository | None:
-    try:
+    with suppress(WorktreeRefusedError):
         return open_repository(workspace, host.environ, git_folder(host.home)) if os.path.isdir(workspace) else None
-    except WorktreeRefusedError:
-        return None
+    return None

@@ -20,14 +20,14 @@ from subagents.remote.executor import ClusterExecutor, Parcel
 from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
 from subagents.remote.places import WorkerSettings
 from subagents.step.tamper_guard import RunClaims
-from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates
+from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates, unusable
 from vibe.app.cluster.certificates import write_certificates
 from vibe.app.cluster.service import Node, keep_running
 from vibe.app.cluster.shipping import Shipment, shipment
 from vibe.app.plan.step_executor import PlanSteps, agents_to_come, capabilities_of, local_executor, step_document
 from vibe.app.plan.worktrees import repository_of, wants_worktrees
 from vibe.core.config.models import bytes_of
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.process import kill_in_folder
 from vibe.system.racing import shielded
 
@@ -56,11 +56,8 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         address, certificates, node = await stack.enter_async_context(_cluster(steps))
         security = security_of(certificates.files if certificates else ())
         client = ClusterClient(address, security, run=run, lost_seconds=config.lost_seconds)
-        try:
+        with os_error_as(partial(unusable, address)):
             await stack.enter_async_context(client)
-        except (OSError, TimeoutError) as error:
-            why = str(error) or "it does not answer"
-            raise EnvironmentFailure(f"the cluster {address} can't be used: {why}") from error
         workers = await stack.enter_async_context(create_task_group())
         stack.callback(workers.cancel_scope.cancel)
         if node is not None:

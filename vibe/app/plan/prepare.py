@@ -305,10 +305,9 @@ def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> s
 
 def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
     """Return whether the file asks for anything else than the current plan with its changes."""
-    try:
+    with suppress(RevisionInvalidError):
         return bool(operations_between(effective_plan(folder).plan, loaded.plan))
-    except RevisionInvalidError:
-        return True  # they differ in more than steps
+    return True  # they differ in more than steps
 
 
 def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 
 from msgspec import Struct, structs
@@ -180,10 +181,9 @@ class PlanReview:
     def _current_bytes(self, change: ChangedFile) -> bytes | None:
         """Return what the file contains now; None if it does not exist or can't be read."""
         path = self.workspace / change.path
-        try:
+        with suppress(OSError):
             return bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
-        except OSError:
-            return None
+        return None
 
     def since(self, change: ChangedFile) -> str:
         """Return a sentence on who changed a file after a step did, as far as it is known."""
@@ -238,7 +238,6 @@ def _is_same(one: PathState | None, other: PathState | None) -> bool:
 
 def _text(data: bytes) -> str | None:
     """Return a file's text; None if it is not text."""
-    try:
+    with suppress(UnicodeDecodeError):
         return None if b"\0" in data else data.decode()
-    except UnicodeDecodeError:
-        return None
+    return None

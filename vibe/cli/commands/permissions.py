@@ -12,6 +12,7 @@ from vibe.cli.parser import CommandLineError
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.permissions import PermissionDecision, Ruling
 from vibe.front.listings import decision_line
+from vibe.system.errors import error_as
 
 
 def run_explain(args: Arguments, env: CliEnvironment) -> None:
@@ -21,10 +22,8 @@ def run_explain(args: Arguments, env: CliEnvironment) -> None:
     if args.arguments == "-":
         _answer_lines(check, env)
         return
-    try:
+    with error_as(ToolArgumentsError, lambda error: CommandLineError(str(error))):
         decision = check.decide(given_arguments(args.arguments))
-    except ToolArgumentsError as error:
-        raise CommandLineError(str(error)) from error
     env.stdout.write(_as_json(decision) if args.json else f"{decision_line(decision)}\n")
 
 

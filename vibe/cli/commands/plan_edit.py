@@ -23,7 +23,7 @@ from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.shell.sandbox.temporary import brief_folder
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError, error_as
 from vibe.system.plain_text import one_line, plain
 
 OPERATION_LENGTH = 400
@@ -63,10 +63,8 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
         raise UsageError(
             f"{where} can't be read ({error.strerror}): give a file with a JSON list of operations"
         ) from error
-    try:
+    with error_as(JsonRefused, lambda error: PlanInvalidError(where, error.problems)):
         return read_operations(parse(decode(source)))
-    except JsonRefused as error:
-        raise PlanInvalidError(where, error.problems) from None
 
 
 def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment) -> None:

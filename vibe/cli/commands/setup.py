@@ -10,7 +10,7 @@ from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, error_as
 from vibe.system.keyring import KeyringError
 from vibe.system.plain_text import one_line
 
@@ -48,10 +48,8 @@ def run(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _kept(flow: FirstUse, selection: SetupSelection) -> tuple[str, ...]:
-    try:
+    with error_as(KeyringError, lambda error: EnvironmentFailure(f"{error}; keep the key in a file: --key-store file")):
         return flow.keep(selection)
-    except KeyringError as error:
-        raise EnvironmentFailure(f"{error}; keep the key in a file: --key-store file") from error
 
 
 def _forget(flow: FirstUse, choice: ProviderChoice | None, args: Arguments, env: CliEnvironment) -> None:

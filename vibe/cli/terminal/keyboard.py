@@ -13,6 +13,7 @@ from typing import Any, Self, TextIO
 
 import anyio
 
+from vibe.system.errors import error_as, os_error_as
 from vibe.system.plain_text import ESCAPE
 
 CHUNK = 4096
@@ -54,10 +55,8 @@ class Keyboard:
             KeyboardGoneError: ``terminal`` is no terminal, or can't be opened.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        try:
+        with os_error_as(lambda error: KeyboardGoneError(*error.args)):
             self._fd = os.open(self._device(), flags)
-        except OSError as error:
-            raise KeyboardGoneError(*error.args) from error
         if self._alters and not is_in_background(self._fd):
             self._before = termios.tcgetattr(self._fd)
             _set(self._fd, self._altered(list(self._before)))
@@ -75,10 +74,8 @@ class Keyboard:
             KeyboardGoneError: the terminal has been closed.
         """
         self._held = b""
-        try:
+        with error_as(termios.error, lambda error: KeyboardGoneError(*error.args)):
             termios.tcflush(self._fd, termios.TCIFLUSH)
-        except termios.error as error:
-            raise KeyboardGoneError(*error.args) from error
 
     def has_input(self) -> bool:
         """Return whether there is a line that ``line`` has not read, or the input was closed."""
@@ -201,11 +198,9 @@ def unseen(terminal: int) -> Generator[None]:
     Raises:
         KeyboardGoneError: the terminal can't do that, or is gone.
     """
-    try:
+    with error_as(termios.error, lambda error: KeyboardGoneError(*error.args)):
         before = termios.tcgetattr(terminal)
         termios.tcsetattr(terminal, termios.TCSANOW, _without(termios.ECHO, before))
-    except termios.error as error:
-        raise KeyboardGoneError(*error.args) from error
     try:
         yield
     finally:

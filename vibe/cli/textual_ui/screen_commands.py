@@ -72,10 +72,9 @@ async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
 
 def is_due(host: Host, workdir: Path) -> bool:
     """Return whether the user has no API key yet for any model; False if the settings can't be read."""
-    try:
+    with suppress(ConfigError):
         return FirstUse(host, workdir).is_due
-    except ConfigError:
-        return False
+    return False
 
 
 async def tell_changes(talk: Talk, since: int, edited: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from vibe.system.errors import ConfigError
+from vibe.system.errors import ConfigError, error_as
 
 RawPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the root of a file to a value."""
@@ -235,7 +235,5 @@ def _unquoted(raw: str) -> str:
         return raw[1:-1]
     if raw[0] != '"':
         return raw
-    try:
+    with error_as(tomllib.TOMLDecodeError, lambda _: _LostError()):
         return str(tomllib.loads(f"key = {raw}")["key"])
-    except tomllib.TOMLDecodeError as error:
-        raise _LostError from error

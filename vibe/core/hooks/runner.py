@@ -27,7 +27,7 @@ from vibe.core.config.toml_source import RawPath, TomlSource, read_toml
 from vibe.core.schemas import table_of
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.port import CommandResult
-from vibe.system.errors import ConfigError
+from vibe.system.errors import ConfigError, error_as
 from vibe.system.plain_text import beginning
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -307,10 +307,8 @@ def _document(output: str) -> dict[str, Any]:
         HookBrokenError: it is not valid JSON.
     """
     begins = _DOCUMENT.search(output)
-    try:
+    with error_as((ValueError, RecursionError), lambda error: HookBrokenError(f"answered with invalid JSON ({error})")):
         return table_of(json.loads(output[begins.start() :])) if begins else {}
-    except (ValueError, RecursionError) as error:
-        raise HookBrokenError(f"answered with invalid JSON ({error})") from error
 
 
 def _reason(document: dict[str, Any]) -> str:

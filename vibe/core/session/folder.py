@@ -445,10 +445,9 @@ def our_meta(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(value: Any) -> float | None:
-    try:
+    with suppress(TypeError, ValueError):
         return datetime.fromisoformat(value).timestamp()
-    except (TypeError, ValueError):
-        return None
+    return None
 
 
 FILES = ("messages.jsonl", META_FILE)
@@ -561,10 +560,9 @@ class SessionLoader(Struct, eq=False):
 
     def _id_of(self, name: str) -> str:
         """Return the id of the session in a folder, whose name may differ; empty if it can't be understood."""
-        try:
+        with suppress(BrokenSessionError):
             return self._load(name).meta.session_id
-        except BrokenSessionError:
-            return ""
+        return ""
 
     def _load(self, name: str) -> SavedSession:
         """Read one session, reconstructing its meta data if they are damaged.

@@ -305,7 +305,6 @@ def _digest(place: Path) -> str:
 
 
 def _read_note(note: Path) -> dict[str, Any]:
-    try:
+    with suppress(ValueError):  # it is just being written, or the disk is full
         return json.loads(text_of(note))
-    except ValueError:  # it is just being written, or the disk is full
-        return {}
+    return {}

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.patterns import left_out, our_tool_name
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
-from vibe.system.errors import UsageError, closest, did_you_mean, os_error_as
+from vibe.system.errors import UsageError, closest, did_you_mean, error_as, os_error_as
 from vibe.system.files import entries_of, regular_bytes
 
 SKILL_FILE = "SKILL.md"
@@ -234,11 +234,9 @@ def parse_skill(path: Path) -> ParsedSkill:
         SkillFileError: it can't be read, has no usable front matter, or no description.
     """
     warnings: list[str] = []
-    try:
+    with error_as(FrontMatterError, lambda error: SkillFileError(path, str(error))):
         header, body = split_front_matter(_read(path))
         fields = front_matter_fields(header, warnings)
-    except FrontMatterError as error:
-        raise SkillFileError(path, str(error)) from error
     description = text_of_field(fields.get("description"))
     if not description:
         raise SkillFileError(path, "its frontmatter has no description, add one line that says when to use it")

@@ -40,7 +40,7 @@ from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
-from vibe.system.errors import described
+from vibe.system.errors import described, error_as
 from vibe.system.racing import BrokeOffError, bare_task_group, foreign_code
 from vibe.system.redaction import Mask, redact
 
@@ -436,10 +436,8 @@ def _change_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> 
         ToolError: the tool does not accept them.
     """
     item.arguments = answer.call.arguments
-    try:
+    with error_as(ToolError, lambda error: ToolError(f"the hook {answer.changed} changed the arguments, and {error}")):
         args = tool.parse(item.arguments)
-    except ToolError as error:
-        raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
     item.args = args
     _set_summary(item)
     return args

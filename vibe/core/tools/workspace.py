@@ -145,10 +145,9 @@ def _is_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    try:
+    with suppress(OSError):
         return os.path.samefile(path, other)  # noqa: PTH121  Path.samefile does the same with more calls
-    except OSError:
-        return False
+    return False
 
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")

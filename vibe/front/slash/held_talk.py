@@ -19,7 +19,7 @@ from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_proposal import proposing
 from vibe.front.slash.plan_talk import PlanTalk
 from vibe.front.slash.table import SlashTable
-from vibe.system.errors import VibeError
+from vibe.system.errors import VibeError, error_as
 from vibe.system.plain_text import one_line
 
 WARNING_LENGTH = 1_000
@@ -90,10 +90,8 @@ class HeldTalk:
 
     async def sent(self, prompt: str, **given: Any) -> PromptResult:
         """Have the agent answer a prompt. See ``Conversation.send``."""
-        try:
+        with error_as(NoSuchCommandError, lambda error: error.among(self.commands)):
             return await self.conversation.send(prompt, **given)
-        except NoSuchCommandError as error:
-            raise error.among(self.commands) from error
 
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and continue with another.

@@ -29,7 +29,7 @@ from vibe.core.tools.hand_in import HandInArgs
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
-from vibe.system.errors import UsageError, VibeError
+from vibe.system.errors import UsageError, VibeError, error_as
 from vibe.system.plain_text import one_line
 
 REASON_LENGTH = 400
@@ -254,10 +254,8 @@ class ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
         Raises:
             ToolError: it is no valid plan (all problems are listed), or another plan is already proposed or running.
         """
-        try:
+        with error_as(VibeError, lambda error: ToolError(f"{PROPOSE_PLAN}: {error}")):
             return TextResult(text=await _proposed(self.talk, args.value))
-        except VibeError as error:
-            raise ToolError(f"{PROPOSE_PLAN}: {error}") from error
 
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from vibe.shell.sandbox.bubblewrap import find_bubblewrap
 from vibe.shell.sandbox.landlock import find_landlock
 from vibe.shell.sandbox.port import Sandbox, SandboxUnprovenError
 from vibe.shell.sandbox.settings import SandboxMode
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, error_as
 
 BACKENDS = ("bubblewrap", "landlock")
 """Names of the kinds of sandboxes, in order of preference."""
@@ -38,10 +38,8 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
     if mode is SandboxMode.OFF:
         return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")
     if sys.platform.startswith("linux"):
-        try:
+        with error_as((OSError, MemoryError), lambda error: SandboxUnprovenError(str(error))):
             found, problem = _first_that_works(backends, environ)
-        except (OSError, MemoryError) as error:
-            raise SandboxUnprovenError(str(error)) from error
     else:
         found, problem = None, "available on Linux only"
     if found is not None:

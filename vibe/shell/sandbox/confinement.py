@@ -532,10 +532,9 @@ def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
 
 def confines(confinement: Confinement) -> bool:
     """Return whether commands are confined. If a temporary failure left that open, assume so."""
-    try:
+    with suppress(SandboxUnprovenError):
         return confinement.choice().sandbox is not None
-    except SandboxUnprovenError:
-        return True
+    return True
 
 
 def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:

@@ -304,10 +304,9 @@ def _folder(path: str, changed: int) -> _Folder:
 
 
 def _is_public(entry: os.DirEntry[str]) -> bool:
-    try:
+    with suppress(OSError):
         return bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH)
-    except OSError:
-        return False
+    return False
 
 
 def _is_ours_to_read(path: Path) -> bool:

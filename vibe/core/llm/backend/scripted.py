@@ -29,7 +29,7 @@ from vibe.core.llm.errors import (
 )
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage
-from vibe.system.errors import ConfigError
+from vibe.system.errors import ConfigError, error_as
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -144,10 +144,8 @@ def parse_script(text: str, *, source: str, json: bool) -> ScriptFile:
 
 
 def _decode_json(text: str, source: str) -> object:
-    try:
+    with error_as(INVALID_JSON, lambda error: ConfigError(source, "", f"no valid JSON: {error}")):
         return msgspec.json.decode(text)
-    except INVALID_JSON as error:
-        raise ConfigError(source, "", f"no valid JSON: {error}") from error
 
 
 def _decode_yaml(text: str, source: str) -> object:

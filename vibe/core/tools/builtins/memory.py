@@ -11,7 +11,7 @@ from vibe.core.instructions.memory import AgentMemory, MemoryScope
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.workspace import Workspace
-from vibe.system.errors import VibeError
+from vibe.system.errors import VibeError, error_as
 
 
 class MemoryAction(StrEnum):
@@ -48,10 +48,8 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
         """
         if ctx.memory is None:
             raise ToolError("there is no memory here: do the work without it")
-        try:
+        with error_as(VibeError, lambda error: ToolError(f"memory: {error}")):
             return TextResult(text=await _answer(args, ctx.memory))
-        except VibeError as error:
-            raise ToolError(f"memory: {error}") from error
 
     def assess(self, args: MemoryArgs, workspace: Workspace) -> Assessment:
         """Allow listing, which changes nothing. Judge other actions as usual."""

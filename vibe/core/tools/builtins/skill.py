@@ -8,7 +8,7 @@ import anyio.to_thread
 from pydantic import Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError, UnaskedConfig
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 
 
 class SkillArgs(ToolArgs):
@@ -31,7 +31,5 @@ class Skill(BaseTool[SkillArgs, TextResult, UnaskedConfig, BaseToolState]):
         """
         if ctx.skills is None:
             raise ToolError("there are no skills here: do the work without one")
-        try:
+        with error_as(UsageError, lambda error: ToolError(str(error))):
             return TextResult(text=await anyio.to_thread.run_sync(ctx.skills.load, args.name))
-        except UsageError as error:
-            raise ToolError(str(error)) from error

@@ -20,6 +20,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Invoke
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
+from vibe.system.errors import error_as
 from vibe.system.http import system_tls
 from vibe.system.plain_text import shortened
 
@@ -113,10 +114,8 @@ def _host(url: str, name: str) -> str:
         raise _refused(url, "names no host; give a URL such as https://example.com/page")
     if ":" in name:
         return _ip_literal(url, name)
-    try:
+    with error_as(UnicodeError, lambda _: _refused(url, "names an impossible host; check its spelling")):
         ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
-    except UnicodeError as error:
-        raise _refused(url, "names an impossible host; check its spelling") from error
     if _NUMERIC.fullmatch(ascii_name):
         return _ip_literal(url, ascii_name)
     if not _NAME.fullmatch(ascii_name):
@@ -134,10 +133,8 @@ def _ip_literal(url: str, name: str) -> str:
     """
     if "%" in name:
         raise _refused(url, "names an address of this network; only public pages are fetched")
-    try:
+    with error_as(ValueError, lambda _: _refused(url, "writes an IP address in an unusual way; give the host's name")):
         return str(ipaddress.ip_address(name))
-    except ValueError as error:
-        raise _refused(url, "writes an IP address in an unusual way; give the host's name") from error
 
 
 def _target(path: str, query: str) -> str:
@@ -262,10 +259,8 @@ async def _body(answer: Any, url: WebUrl, headers: Mapping[str, str], max_bytes:
     unpack = _unpacker(headers.get("content-encoding", ""), url)
     body = b""
     async for chunk in answer.aiter_stream():
-        try:
+        with error_as(zlib.error, lambda error: ToolError(f"{url} sent a body that can't be unpacked ({error})")):
             body += chunk if unpack is None else unpack.decompress(chunk, max_bytes + 1 - len(body))
-        except zlib.error as error:
-            raise ToolError(f"{url} sent a body that can't be unpacked ({error})") from error
         if len(body) > max_bytes:
             return body[:max_bytes], True
     return body, False

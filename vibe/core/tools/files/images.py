@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from vibe.core.messages import Image
 from vibe.core.tools.files.text_files import FileAccessError
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 
 MAX_IMAGE_BYTES = 4_000_000
 """The most bytes of an image.
@@ -61,10 +61,8 @@ def attachable(data: bytes, name: str) -> Image:
     kind = image_type(data)
     if kind is None:
         raise UsageError(f"{name} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
-    try:
+    with error_as(FileAccessError, lambda error: UsageError(str(error))):
         return as_image(data, kind, name)
-    except FileAccessError as error:
-        raise UsageError(str(error)) from error
 
 
 def as_image(data: bytes, media_type: str, name: str) -> Image:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
-from vibe.system.errors import closest, did_you_mean
+from vibe.system.errors import closest, did_you_mean, os_error_as
 from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, is_open, overwrite
 
 SNIFF_BYTES = 8_192
@@ -185,12 +185,10 @@ def status_of(path: Path, name: str) -> os.stat_result:
     Raises:
         FileAccessError: it is missing (the message offers similar names), or not readable.
     """
-    try:
+    with os_error_as(lambda error: _access_error(error, path, name)):
         found = path.stat()
         if not is_open(path, os.R_OK):
             raise PermissionError
-    except OSError as error:
-        raise _access_error(error, path, name) from error
     return found
 
 

@@ -16,7 +16,7 @@ from vibe.core.tools.permissions import PermissionDecision
 from vibe.front.listings import NO_SERVERS, NO_SKILLS, decision_line, memory_lines, server_lines, skill_line, tool_lines
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 from vibe.system.own_places import user_home_of
 from vibe.system.plain_text import one_line
 
@@ -107,10 +107,8 @@ def _decided(talk: Talk, tool: str, arguments: str) -> PermissionDecision:
     setup = conversation.setup
     workspace = setup.workspace(conversation.session, talk.seat.files)
     gate = Gate(workspace, conversation.approvals, MemorySink(), setup.engine.confinement)
-    try:
+    with error_as((NoSuchToolError, ToolArgumentsError), lambda error: UsageError(f"/permissions {tool}: {error}")):
         return PermissionCheck(setup.tools.get(tool), gate).decide(given_arguments(arguments))
-    except (NoSuchToolError, ToolArgumentsError) as error:
-        raise UsageError(f"/permissions {tool}: {error}") from error
 
 
 async def run_skills(talk: Talk, typed: Typed) -> None:
