@@ -111,7 +111,11 @@ class Subscription:
         self._topics = tuple(topics)
         self._token = token
         self._next: int | None = None if after == "now" else after + 1
-        self._head = 0
+        self.head = 0
+        """The number of the newest event known of, or 0. For a journal alone, that is the newest one read so far.
+
+        If its publisher has ended in good order, it is the last one, whether the journal still holds it or not.
+        """
         self._ready: deque[EventRecord] = deque()
         self._journal: Path | None = None
         self._stream: SubSocket | None = None
@@ -119,14 +123,6 @@ class Subscription:
         self._reader: JournalReader | None = None
         self._ending: EndReason | None = None
         self._last_message = 0.0
-
-    @property
-    def head(self) -> int:
-        """The number of the newest event known of, or 0. For a journal alone, that is the newest one read so far.
-
-        If its publisher has ended in good order, it is the last one, whether the journal still holds it or not.
-        """
-        return self._head
 
     @property
     def is_live(self) -> bool:
@@ -171,8 +167,8 @@ class Subscription:
             raise IpcError(f"{self._target} needs the run's token: {remedy}")
         if header is not None:
             self.source, self._journal = header[0].source, Path(header[0].journal)
-            self._head = header[0].seq
-            self._next = self._next or self._head + 1
+            self.head = header[0].seq
+            self._next = self._next or self.head + 1
         elif self.source is None:
             known = [entry.source for entry in await to_thread.run_sync(self._registry.running)]
             raise UnknownSourceError(str(self._target), "does not answer", known)
@@ -193,7 +189,7 @@ class Subscription:
             await self._listen(self._stream)
 
     def _is_behind(self) -> bool:
-        return self._next is not None and self._next <= self._head
+        return self._next is not None and self._next <= self.head
 
     async def _listen(self, live: SubSocket) -> None:
         frames = live.receive(FRAMES_AT_ONCE)
@@ -225,7 +221,7 @@ class Subscription:
             self._ending = EndReason.REPLACED
             return
         if isinstance(decoded, Heartbeat):
-            self._head = max(self._head, decoded.seq)
+            self.head = max(self.head, decoded.seq)
             self._next = self._next or decoded.seq + 1
             if decoded.end:
                 self._ending = EndReason.FINISHED
@@ -234,11 +230,11 @@ class Subscription:
         if seen.seq == self._next:
             self._deliver(seen.seq, decoded[1], decoded[0])
         else:
-            self._head = max(self._head, seen.seq)
+            self.head = max(self.head, seen.seq)
 
     def _deliver(self, seq: int, body: bytes, topic: str | None = None) -> None:
         self._next = seq + 1
-        self._head = max(self._head, seq)
+        self.head = max(self.head, seq)
         record = EventRecord(seq, self.source or "", body, topic)
         if not self._topics or record.topic.startswith(self._topics):
             self._ready.append(record)
@@ -259,7 +255,7 @@ class Subscription:
             await sleep(_RETRY_S)
 
     def _take_bodies(self, header: ReplayHeader, bodies: list[bytes]) -> None:
-        self._head = max(self._head, header.seq)
+        self.head = max(self.head, header.seq)
         for seq, body in enumerate(bodies, header.first):
             if seq == self._next:
                 self._deliver(seq, body)
@@ -292,7 +288,7 @@ class Subscription:
         if self._ending is None:
             last = await to_thread.run_sync(last_in_good_order, journal)
             self._ending = EndReason.DIED if last is None else EndReason.FINISHED
-            self._head = max(self._head, last or 0)
+            self.head = max(self.head, last or 0)
         if self._next is None:
             self.ended = self._ending
             return
@@ -330,7 +326,7 @@ class Subscription:
                 return
         self.ended = self._ending
         if self._next is not None and self._is_behind():
-            raise EventsLostError(self.source or str(self._target), self._next, self._head, self._journal)
+            raise EventsLostError(self.source or str(self._target), self._next, self.head, self._journal)
 
     def _close(self) -> None:
         for part in (self._stream, self._requests, self._reader):

@@ -20,7 +20,7 @@ _PROPERTIES: Final[dict[type, tuple[str, ...]]] = {
         *("id", "title", "mode", "depends_on", "status", "attempt", "reason", "reused", "merges", "summary"),
         *("is_asking", "doing", "order", "state.tolerated", "state.attempts", "state.reused_from", "state.stopping"),
     ),
-    AgentView: ("doing", "first", "older"),
+    AgentView: ("doing", "first", "transcript.older"),
     RequestView: ("words",),
 }
 """Properties and methods of a part that are included besides its fields."""

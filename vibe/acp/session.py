@@ -178,7 +178,7 @@ class EditorSession(HeldTalk):
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
         """
-        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
         self.channel.session_id = session_id or self.conversation.conversation_id
         self._beside.start_soon(self._send_updates)
         self._beside.start_soon(self._offer_all)

@@ -47,8 +47,9 @@ class OutputStream(io.FileIO):
         super().__init__(descriptor, "w", closefd=False)
         self.forgiving = forgiving
         self.problem: OSError | None = None
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
+        self._chunks: deque[bytes] = deque()
+        self.waiting = 0
+        """Bytes still to be written."""
         self._changed = threading.Condition()
         self._writer: threading.Thread | None = None
 
@@ -70,22 +71,17 @@ class OutputStream(io.FileIO):
         ready.register(self.fileno(), 0)
         return any(what & (select.POLLERR | select.POLLHUP) for _, what in ready.poll(0))
 
-    @property
-    def waiting(self) -> int:
-        """Bytes still to be written."""
-        return self._size
-
     def settle(self, seconds: float | None) -> bool:
         """Wait until the reader has taken everything, and return whether it did so in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, seconds)
+            return self._changed.wait_for(lambda: not self._chunks, seconds)
 
     def _put(self, data: bytes) -> None:
         with self._changed:
             if self.problem is not None:
                 return
             try:
-                rest = data if self._waiting else self._write_what_goes(data)
+                rest = data if self._chunks else self._write_what_goes(data)
             except OSError as error:
                 self.problem = error
                 return
@@ -105,11 +101,11 @@ class OutputStream(io.FileIO):
         return data
 
     def _leave_to_writer(self, data: bytes) -> None:
-        if self._size + len(data) > MOST_WAITING:
+        if self.waiting + len(data) > MOST_WAITING:
             self.problem = OSError(errno.ENOBUFS, "its reader stopped reading")
             return
-        self._waiting.extend(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
-        self._size += len(data)
+        self._chunks.extend(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+        self.waiting += len(data)
         if self._writer is None:  # a daemon: the process may end before it is done
             self._writer = threading.Thread(target=self._write_on, name="standard output", daemon=True)
             self._writer.start()
@@ -122,17 +118,17 @@ class OutputStream(io.FileIO):
             except OSError as error:
                 with self._changed:
                     self.problem = error
-                    self._waiting.clear()
+                    self._chunks.clear()
             with self._changed:
-                if self._waiting:
-                    self._size -= len(self._waiting.popleft())
+                if self._chunks:
+                    self.waiting -= len(self._chunks.popleft())
                 self._changed.notify_all()
 
     def _next(self) -> bytes | None:
         with self._changed:
-            if self._waiting:
-                return self._waiting[0]
-            self._writer, self._size = None, 0
+            if self._chunks:
+                return self._chunks[0]
+            self._writer, self.waiting = None, 0
             return None
 
     def _write_now(self, data: ReadableBuffer) -> int:

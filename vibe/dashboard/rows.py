@@ -115,7 +115,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
 
 def asks(plan: PlanView, step: StepView) -> bool:
     """Return whether a step waits for a person."""
-    return step.is_asking or any(each.step_id == step.id for each in plan.decisions.values())
+    return step.is_asking or any(each.step_id == step.id for each in plan.state.open.values())
 
 
 def pattern_of(plan: PlanView, step: StepView) -> StepView | None:

@@ -115,7 +115,7 @@ def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
 
 def _asked(view: View, plan: PlanView, step: StepView, agents: Iterable[AgentView]) -> RequestView | None:
     asked = [request for agent in agents for request in agent.requests.values()]
-    names = [name for name, each in plan.decisions.items() if each.step_id == step.id or name in gates(step)]
+    names = [name for name, each in plan.state.open.items() if each.step_id == step.id or name in gates(step)]
     decisions = (view.requests.get(f"{plan.id}:{name}") for name in names)
     return next(filter(None, (*asked, *decisions)), None)
 

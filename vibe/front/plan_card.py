@@ -410,7 +410,7 @@ def _question(step: StepView, plan: PlanView) -> str:
     for agent in step.agents.values():
         for request in agent.requests.values():
             return request.asked.replace("run ", "run: ", 1) if request.kind == "approval" else request.asked
-    opened = [each for each in plan.decisions.values() if each.step_id == step.id or each.decision_id in gates(step)]
+    opened = [each for each in plan.state.open.values() if each.step_id == step.id or each.decision_id in gates(step)]
     return opened[0].question if opened else "needs your decision"
 
 

@@ -655,11 +655,6 @@ class AgentView(Struct, kw_only=True, eq=False):
         """The number of the first of these entries."""
         return self.transcript.first
 
-    @property
-    def older(self) -> dict[str, tuple[int, int]]:
-        """The first and the last event of the entries before them, by source."""
-        return self.transcript.older
-
     def doing(self) -> str:
         """Return what it does in one line: a request to a person first, then a running tool, then the model."""
         if self.requests:

@@ -421,11 +421,6 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         return self.state.counted()
 
     @property
-    def decisions(self) -> dict[str, e.PlanDecisionEvent]:
-        """The open decisions, by id."""
-        return self.state.open
-
-    @property
     def total(self) -> int:
         """The number of its steps."""
         return len(self.state.steps)

@@ -625,7 +625,7 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
         agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
         if agent.source == event.source and agent.entries:  # the process that left it resumes it: begin again
             agent.transcript.forget_all()
-            agent.older.clear()
+            agent.transcript.older.clear()
             return (agent.key, (*agent.key, "entries"))
         return (agent.key,)
     run.ended_at, run.outcome, run.exit_code = event.ts, event.outcome, event.exit_code

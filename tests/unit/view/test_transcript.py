@@ -150,7 +150,7 @@ def test_older_entries_are_kept_by_reference(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(agent_view, "MOST_ENTRIES", 3)
     agent = agent_of(*(e.UserMessageEvent(text=str(number), **WHO) for number in range(10)))
     assert [entry.text for entry in agent.entries.values()] == ["7", "8", "9"]
-    assert (agent.first, agent.older) == (8, {"run": (1, 7)})
+    assert (agent.first, agent.transcript.older) == (8, {"run": (1, 7)})
 
 
 def test_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_all_transcripts_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     seen = view_of(*(e.UserMessageEvent(text="x" * 900, subagent_id=f"agent-{number}") for number in range(40)))
     assert seen.kept.count <= 10_000
     assert seen.kept.count == sum(agent.transcript.size for agent in seen.agents.values())
-    assert (seen.agents["agent-0"].entries, seen.agents["agent-0"].older) == ({}, {"run": (1, 1)})
+    assert (seen.agents["agent-0"].entries, seen.agents["agent-0"].transcript.older) == ({}, {"run": (1, 1)})
     assert seen.agents["agent-39"].entries
 
 
@@ -243,7 +243,7 @@ def test_a_conversation_that_its_process_resumes_begins_again() -> None:
     told = [e.UserMessageEvent(text="before", session_id="one"), e.UserMessageEvent(text="after", session_id="two")]
     seen = view_of(begun, told[0], cleared, told[1], begun, e.UserMessageEvent(text="again", session_id="one"))
     (agent,) = seen.agents.values()
-    assert ([entry.text for entry in agent.entries.values()], agent.older) == (["again"], {})
+    assert ([entry.text for entry in agent.entries.values()], agent.transcript.older) == (["again"], {})
     assert seen.kept.count == agent.transcript.size
 
 

@@ -72,7 +72,7 @@ class Follower:
             IpcError: If a journal can't be read.
         """
         agent = self.view.agents.get(agent_id)
-        ends = {} if agent is None else {source: last for source, (_, last) in agent.older.items()}
+        ends = {} if agent is None else {source: last for source, (_, last) in agent.transcript.older.items()}
         found: dict[int, EntryView] = {}
         take = partial(_take_older, View(), (agent_id, numbers), found)
         for entry in self.run.entries:

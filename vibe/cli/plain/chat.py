@@ -143,7 +143,7 @@ class PlainChat(HeldTalk):
         self._limits = limits
         if not self.opening.trust:
             await ask_for_trust(self.runtime.host, self.opening.workdir, self._answered, self.say)
-        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
         self._is_open = True
         self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help lists commands, Ctrl-D quits")
         await self.refresh()

@@ -114,7 +114,7 @@ class RunWatcher:
     ) -> Sequence[Text]:
         room = max(1, height - 2)
         lines = transcript_tail(agents, width, room + self._scrolled, whole=True)
-        if len(lines) < room + self._scrolled and any(agent.older for agent in agents):
+        if len(lines) < room + self._scrolled and any(agent.transcript.older for agent in agents):
             lines.insert(0, [("  (earlier output is in the run's journal)", "muted")])
         lines = lines or [[("  nothing yet", "muted")]]
         self._scrolled = min(self._scrolled, max(0, len(lines) - room))

@@ -117,7 +117,7 @@ class LocalTalk(HeldTalk):
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened or closed.
         """
-        self._conversation = await self._opened()
+        self.conversation = await self._opened()
         await self.stay(self._on_stage)
 
     async def _on_stage(self) -> None:

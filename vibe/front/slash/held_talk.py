@@ -38,13 +38,9 @@ class HeldTalk:
         self.plans = plans
         self.commands = commands
         self.keys: Sequence[str] = ()
-        self._conversation: Conversation
-        self._tasks: TaskGroup
-
-    @property
-    def conversation(self) -> Conversation:
+        self.conversation: Conversation
         """The current conversation."""
-        return self._conversation
+        self._tasks: TaskGroup
 
     @property
     def asked_at(self) -> Mapping[int, float]:
@@ -100,7 +96,7 @@ class HeldTalk:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened; this conversation continues.
         """
         following = await self.runtime.open_conversation(opening, self.seat)
-        before, self._conversation = self._conversation, following
+        before, self.conversation = self.conversation, following
         await before.aclose()
 
     def suggest(self, prompt: str) -> None:

@@ -39,7 +39,7 @@ class ScriptedTalk(HeldTalk):
         self.begun: list[Callable[[], Coroutine[None, None, None]]] = []
 
     async def open(self) -> None:
-        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
 
     async def do(self, line: str) -> str:
         """Run a line, with the work it begins, and return what was said."""

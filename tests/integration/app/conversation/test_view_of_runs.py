@@ -128,4 +128,4 @@ async def test_a_conversation_is_the_same_live_and_replayed(rig: Rig) -> None:
     said = [entry.text.strip() for entry in main.entries.values() if entry.kind in {"user", "answer"}]
     assert said[-2:] == ["once more", "anew"]
     assert "look" not in said
-    assert main.older
+    assert main.transcript.older

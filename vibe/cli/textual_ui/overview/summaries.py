@@ -92,7 +92,7 @@ def next_lines(plan: PlanView) -> list[str]:
     lines: list[str] = []
     if plan.status == "paused":
         decide = f"decide with: vibe plan decide {plan.id}"
-        asked = plan.decisions.values()
+        asked = plan.state.open.values()
         lines = [f"decision {one.decision_id}: {one.question} ({decide} {one.decision_id} OPTION)" for one in asked]
         lines.append(f"continue with: vibe plan resume {plan.id}")
     elif plan.status == "failed":

@@ -411,11 +411,11 @@ class ChatPresenter:
 
     def _add_new(self, agent: AgentView) -> None:
         new = _after(agent, self._seen)
-        if self._read is not None and not self._seen and agent.older:
+        if self._read is not None and not self._seen and agent.transcript.older:
             if not self._dropped:
                 self._dropped = _before(agent, new)
                 self._log.prepend((), more=True)
-        elif new and new[0].number > self._seen + 1 and new[0].name != REWOUND and agent.older:
+        elif new and new[0].number > self._seen + 1 and new[0].name != REWOUND and agent.transcript.older:
             self._log.append(LogEntry("note", _older_hint(agent)))
         waiting: list[LogEntry] = []
         for entry in new:
@@ -435,7 +435,7 @@ class ChatPresenter:
     def _leave_older(self, agent: AgentView) -> None:
         """Drop from a long log what the view dropped, as a long run would fill the memory; it can be shown again."""
         entries, first = self._log.entries, next(iter(agent.entries.values()), None)
-        if len(entries) <= MOST_LOGGED or first is None or not agent.older or self._read is None:
+        if len(entries) <= MOST_LOGGED or first is None or not agent.transcript.older or self._read is None:
             return
         key = "/".join(first.key)
         index = next((index for index, entry in enumerate(entries) if entry.key == key), 0)
@@ -557,7 +557,7 @@ def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
     first = new[0] if new else None
     return tuple(
         JournalPart(source, since, last, first.first if first is not None and first.source == source else last + 1)
-        for source, (since, last) in agent.older.items()
+        for source, (since, last) in agent.transcript.older.items()
     )
 
 
@@ -568,7 +568,7 @@ def _including(part: JournalPart, note: EntryView) -> JournalPart:
 
 def _older_hint(agent: AgentView) -> str:
     """Return a line in place of entries that the view dropped before they were shown."""
-    source, (first, _) = next(iter(agent.older.items()))
+    source, (first, _) = next(iter(agent.transcript.older.items()))
     shown_by = f"vibe plan logs {agent.plan_id} {agent.step_id}" if agent.step_id else ""
     return f"earlier entries are not shown: `{shown_by or f'vibe events tail {source} --from {first}'}` shows it"
 
