@@ -186,3 +186,17 @@ def test_a_rewind_that_restores_a_part_says_which_not_and_is_no_success(vibe: Vi
     assert rewound.code == 1
     assert "not restored: huge.bin: it could not be read, or was over 10 MB" in rewound.out
     assert not (vibe.workdir / "a.txt").exists()
+
+
+def test_files_of_a_plan_that_an_earlier_version_recorded_are_left_with_a_sentence(
+    vibe: VibeCommand, write_plan: Any
+) -> None:
+    plan_id = run(vibe, write_plan, shell("one", "echo x > a.txt"))
+    files = vibe.home / "plans" / plan_id / "files"
+    (files / "history.jsonl").rename(files / "points.jsonl")
+
+    refused = vibe("plan", "rewind", plan_id, "one")
+
+    assert refused.code == 3
+    assert "recorded by an earlier version of vibe" in refused.err
+    assert (vibe.workdir / "a.txt").exists()

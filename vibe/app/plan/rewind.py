@@ -167,6 +167,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         log = PlanFilesLog(snapshots, clock)
         start = first_point(snapshots.points(), steps)
         if start is None:
+            snapshots.check_readable()
             raise UsageError(
                 f"plan {store.plan_id}: the files before step {step_id!r} were not recorded (it has not run, no agent "
                 "of the plan writes files, or git was missing); "

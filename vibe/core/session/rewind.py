@@ -91,6 +91,8 @@ class RewindManager(Struct, frozen=True):
             raise SnapshotError(f"the files can't be rewound: {problem}; continue with `vibe --resume` there first")
         snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self.environ, self.own)
         points = snapshots.points()
+        if not points or points[0].messages > message_index:
+            snapshots.check_readable()
         start = _point_at(points, message_index)
         if start is None and snapshots.store.git_dir.exists():
             raise SnapshotError("no file was put back: the record of their earlier states is gone or damaged")

@@ -45,6 +45,8 @@ NAMES_SHOWN = 5
 """The most file names in a message."""
 
 LOG = "history.jsonl"
+EARLIER_LOGS = ("snapshots.jsonl", "points.jsonl")
+"""The logs of earlier versions, which recorded files as git stores them."""
 KNOWN = "git/files"
 """The folder below the vibe home with the known states of files whose exact content is in the user's repository."""
 KNOWN_SECONDS = 30 * 86_400.0
@@ -178,6 +180,18 @@ class Snapshots:
                 for name, state in point.there.items():
                     found[0].changed.setdefault(_path_of(name), state)
         return found
+
+    def check_readable(self) -> None:
+        """Check that no earlier version recorded files here.
+
+        Raises:
+            SnapshotError: one did.
+        """
+        if any((self._folder / name).is_file() for name in EARLIER_LOGS):
+            raise SnapshotError(
+                "the files of that time were recorded by an earlier version of vibe, which kept no exact copies: "
+                "go back without them (`vibe session rewind ID N`, `vibe plan retry ID STEP`)"
+            )
 
     def unread(self) -> str:
         """Return a sentence on files that can't be read, naming each file once; empty if there are no further ones."""

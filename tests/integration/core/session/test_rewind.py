@@ -18,6 +18,8 @@ from vibe.core.session.rewind import RewindManager, turn_starts
 from vibe.core.session.snapshots import MOST_BYTES, SETTLED_NS
 from vibe.system.errors import UsageError
 
+EARLIER = Path(__file__).parent / "earlier"
+
 
 class Story:
     """Two prompts, each with a turn that changes files. What people do in between is up to the test."""
@@ -266,6 +268,22 @@ def test_where_nothing_was_recorded_a_rewind_of_files_says_why(tmp_path: Path) -
     lost.history.lose(0, "far too many files are new")
     with pytest.raises(SnapshotError, match="no file was put back: far too many files are new"):
         lost.manager.rewind(lost.saved, 0)
+
+
+def test_files_that_an_earlier_version_recorded_are_left_with_a_sentence(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "two\n"}))
+    story.transcript.append(UserMessage("go"))
+    shutil.copy(EARLIER / "snapshots.jsonl", story.folder.path)
+
+    with pytest.raises(SnapshotError, match="recorded by an earlier version of vibe"):
+        story.manager.rewind(story.saved, 0)
+    assert story.manager.rewind(story.saved, 0, files=False).messages == 0
+
+    story.prompt("on", lambda: write(story.root, {"a.txt": "three\n"}))
+    story.manager.rewind(story.saved, 1)
+    assert content(story.root) == {"a.txt": "two\n"}
+    with pytest.raises(SnapshotError, match="recorded by an earlier version of vibe"):
+        story.manager.rewind(story.saved, 0)
 
 
 def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
