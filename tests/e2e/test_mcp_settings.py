@@ -58,6 +58,14 @@ def test_an_address_of_another_kind_is_not_taken_for_a_command(vibe: VibeCommand
     assert f'url: must be an address such as https://host/v1, not "{address}"' in ended.err
 
 
+def test_a_list_of_servers_that_is_none_is_said(vibe: VibeCommand) -> None:
+    vibe.configure("mcp_servers = 3\n")
+
+    ended = vibe("mcp", "add", "one", "--", "true")
+
+    assert (ended.code, "mcp_servers: must be" in ended.err) == (2, True), ended.err
+
+
 def test_the_last_server_leaves_no_list_behind(vibe: VibeCommand) -> None:
     assert vibe("mcp", "add", "only", "--", "cat").code == 0
     assert vibe("mcp", "remove", "only").code == 0

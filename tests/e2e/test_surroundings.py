@@ -115,6 +115,7 @@ def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, wor
         ("VIBE_LOG_LEVEL=loud vibe-acp", 2, "VIBE_LOG_LEVEL is 'loud'"),
         ("ulimit -n 8; vibe-acp", 3, "Too many open files"),
         ("ulimit -n 5; vibe -p go --detach", 3, "Too many open files"),
+        ("vibe plan list --output $(printf 'x%.0s' {1..5000})", 2, f"unknown --output '{'x' * 80}'"),
         ("VIBE_LOG_MAX_BYTES=$(printf '9%.0s' {1..5000}) vibe plan list", 2, "it must be a number of bytes"),
     ],
 )
@@ -190,11 +191,25 @@ def test_ctrl_c_while_modules_are_loaded_says_nothing(vibe: VibeCommand, tmp_pat
     assert vibe.process(*words) == Finished(130, "", "")
 
 
-def test_a_directory_that_is_gone_is_said(vibe: VibeCommand) -> None:
-    ended = shell(vibe, "mkdir gone; cd gone; rmdir ../gone; vibe plan list")
+def test_a_directory_that_is_gone_is_said_if_it_is_needed(vibe: VibeCommand, plan: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
 
-    assert (ended.code, ended.err.count("\n")) == (3, 1)
-    assert "current directory" in ended.err
+    def within(words: str) -> Finished:
+        return shell(vibe, f"mkdir gone; cd gone; rmdir ../gone; vibe {words}")
+
+    for words in ("-p go", f"plan run ../{plan}", "trust add", "doctor"):
+        ended = within(words)
+        assert (ended.code, ended.err) == (
+            3,
+            "vibe: the current folder is gone: change to another, or name one\n",
+        ), words
+    for words in (
+        "plan list",
+        f"-p go --workdir {vibe.workdir}",
+        f"plan run {vibe.workdir}/{plan} --workdir {vibe.workdir}",
+    ):
+        ended = within(words)
+        assert (ended.code, ended.err) == (0, ""), words
 
 
 def test_no_home_variable_is_needed(vibe: VibeCommand, plan: str) -> None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ipc.sink import EventSink
 
 
+GONE = Path("/dev/null/the current folder, which is gone")
+"""The directory of a command that was called where there is none. Nothing can be there, so whoever needs it fails."""
+
+
 class Arguments(Namespace):
     """The arguments of a command line by name; ``workdir`` and ``extra_roots`` are existing folders."""
 
@@ -37,7 +41,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
     """
 
     cwd: Path
-    """The absolute path of the directory in which the command was called."""
+    """The absolute path of the directory in which the command was called, or ``GONE``."""
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
@@ -49,15 +53,14 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """Read this process's environment; nothing else asks the process for its directory and home.
 
         Raises:
-            EnvironmentFailure: the directory is gone, there is no home, or names can't have letters beyond ASCII.
+            EnvironmentFailure: there is no home, or names can't have letters beyond ASCII.
         """
         if sys.getfilesystemencoding() == "ascii":
             raise EnvironmentFailure("file names are limited to ASCII here: unset PYTHONUTF8, or set LC_ALL=C.UTF-8")
         try:
             cwd = Path.cwd()  # noqa: TID251  only the command line knows where it was called
-        except OSError as error:
-            unusable = f"the current directory can't be used ({error.strerror}): change to another"
-            raise EnvironmentFailure(unusable) from error
+        except OSError:
+            cwd = GONE
         environ = MappingProxyType(guarded(os.environ, [cwd]))
         stdin, stdout, stderr = standard_streams(environ)
         return cls(

@@ -130,11 +130,11 @@ def _with_hint(message: str, options: Sequence[str]) -> str:
         word = unknown.group(1).partition("=")[0]
         if word in ELSEWHERE:
             return f"there is no {word}: {ELSEWHERE[word]}"
-        return _closest(f"unknown argument {unknown.group(1)!r}", word, options)
+        return _closest(f"unknown argument {unknown.group(1)[:80]!r}", word, options)
     choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)
     if choice:
         known = re.findall(r"[^\s,']+", choice["known"])
-        return _closest(f"unknown {choice['what'].lower()} {choice['word']!r}", choice["word"], known, most=FEW)
+        return _closest(f"unknown {choice['what'].lower()} {choice['word'][:80]!r}", choice["word"], known, most=FEW)
     return message
 
 

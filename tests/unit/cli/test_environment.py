@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe.app.engine.host import existing_folder
+from vibe.app.engine.host import DEEPEST, depth_of, existing_folder
 from vibe.cli.environment import CliEnvironment
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure
 
 
 def environment(**environ: str) -> CliEnvironment:
@@ -57,6 +57,10 @@ def test_the_runtime_folder_is_absolute_or_none() -> None:
     assert environment().runtime_dir is None
 
 
-def test_a_current_folder_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^the current folder, .*/gone: no such folder$"):
+def test_a_current_folder_that_is_gone_is_no_fault_of_the_command_line(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match=r"^the current folder is gone"):
         existing_folder("--workdir", None, tmp_path / "gone")
+
+
+def test_a_depth_of_any_length_is_read() -> None:
+    assert depth_of({"VIBE_DEPTH": "9" * 5_000}) > DEEPEST

@@ -160,11 +160,13 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
 
     Raises:
         UsageError: If there is no such folder, or its name is not UTF-8.
+        EnvironmentFailure: If the current folder is gone.
     """
     folder = typed_path(cwd, given) if given else cwd
     if not os.path.isdir(folder):
-        where = f"{flag} {given}" if given else f"the current folder, {cwd}"
-        raise UsageError(f"{where}: no such folder")
+        if not given:
+            raise EnvironmentFailure("the current folder is gone: change to another, or name one")
+        raise UsageError(f"{flag} {given}: no such folder")
     return utf8_folder(folder.resolve())
 
 
@@ -208,7 +210,7 @@ DEEPEST = 2
 def depth_of(environ: Mapping[str, str]) -> int:
     """Return the number of vibes above this one; 0 if the value is invalid."""
     value = environ.get(DEPTH_VARIABLE, "")
-    return int(value) if value.isascii() and value.isdigit() else 0
+    return int(value[:9]) if value.isascii() and value.isdigit() else 0
 
 
 def refuse_below_two(environ: Mapping[str, str]) -> None:

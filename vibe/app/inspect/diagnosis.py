@@ -230,7 +230,8 @@ def _bus(host: Host) -> Finding:
             home = host.home if os.path.exists(host.home) else Path(places.enter_context(TemporaryDirectory()))
             anyio.run(_send_and_receive, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError, StopAsyncIteration) as error:
-        detail = f"other processes can't follow runs: {str(error) or 'an event was sent but not received'}"
+        problem = getattr(error, "strerror", None) or str(error) or "an event was sent but not received"
+        detail = f"other processes can't follow runs: {problem}"
         return Finding("bus", CheckState.FAILED, detail)
     return _ok("bus", f"event sent and received, pynng {metadata.version('pynng')}")
 

@@ -27,7 +27,7 @@ from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.config.paths import VibePaths
 from vibe.core.config.writer import ConfigWriter
-from vibe.core.schemas import table_of
+from vibe.core.schemas import list_of, table_of
 from vibe.core.tools.mcp.client import ONLY_EDITORS, REFERENCE, endpoint_of
 from vibe.core.tools.mcp.connection import ServerState
 from vibe.core.tools.mcp.login import SignInSetup, run_sign_in
@@ -79,8 +79,7 @@ def _names(servers: ConfigWriter) -> list[str]:
         document = tomllib.loads(servers.text())
     except tomllib.TOMLDecodeError:  # the next change to the file reports it, with the line
         return []
-    entries = cast("list[Any]", document.get(GROUP, []))
-    return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]
+    return [str(table_of(entry).get("name")) for entry in list_of(document.get(GROUP))]
 
 
 def read_servers(text: str, label: str) -> Iterator[ForeignServer]:

@@ -40,4 +40,4 @@ def _store(env: CliEnvironment) -> TrustStore:
 
 
 def _project(env: CliEnvironment) -> Path:
-    return utf8_folder(project_root(env.cwd, user_home_of(env.environ)))
+    return project_root(existing_folder("DIR", None, env.cwd), user_home_of(env.environ))

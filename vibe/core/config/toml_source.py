@@ -15,6 +15,8 @@ from vibe.system.errors import ConfigError, error_as
 RawPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the root of a file to a value."""
 
+MOST_BYTES = 1_000_000
+"""Bytes of a settings file at most; what changes one takes seconds for each megabyte."""
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY_PART = re.compile(r"[ \t]*([A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*")
 _STRING = re.compile(
@@ -69,18 +71,24 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
 def read_text(path: Path, label: str) -> str | None:
     """Return the file's text, or None if there is no such file.
 
-    Variables may come through a pipe, which a password manager serves. Anything else in a pipe would be waited for.
+    A link to settings that leads nowhere is an error, since they may forbid things. Variables may come through a pipe,
+    which a password manager serves. Anything else in a pipe would be waited for.
 
     Raises:
         ConfigError: It cannot be read or is not UTF-8.
     """
+    is_toml = path.suffix == ".toml"
     try:
-        if path.suffix == ".toml" and path.is_fifo():
+        if is_toml and path.is_fifo():
             raise ConfigError(label, "", "is a pipe, put a file there")
-        return path.read_bytes().decode("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ConfigError(label, "", f"is longer than {MOST_BYTES:,} bytes, shorten it")
+        return data.decode("utf-8-sig")
     except OSError as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError) and not (is_toml and path.is_symlink()):
+            return None
         advice = "correct its permissions" if isinstance(error, PermissionError) else "put a readable file there"
         raise ConfigError(label, "", f"cannot be read ({error.strerror}), {advice}") from error
     except UnicodeDecodeError as error:
