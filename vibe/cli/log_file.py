@@ -10,7 +10,6 @@ from pathlib import Path
 
 from vibe.system.errors import UsageError
 from vibe.system.files import append_rotating
-from vibe.system.plain_text import shortened
 
 LEVEL_VARIABLE = "VIBE_LOG_LEVEL"
 SIZE_VARIABLE = "VIBE_LOG_MAX_BYTES"
@@ -53,12 +52,10 @@ def logging_to(path: Path, environ: Mapping[str, str]) -> Generator[None]:
     """
     level = environ.get(LEVEL_VARIABLE, "").upper() or "WARNING"
     if level not in LEVELS:
-        raise UsageError(
-            f"{LEVEL_VARIABLE} is {shortened(environ[LEVEL_VARIABLE], 40)!r}: it must be one of {', '.join(LEVELS)}"
-        )
+        raise UsageError(f"{LEVEL_VARIABLE} is {environ[LEVEL_VARIABLE][:40]!r}: it must be one of {', '.join(LEVELS)}")
     size = environ.get(SIZE_VARIABLE, "") or str(MOST_BYTES)
     if not _BYTES.fullmatch(size):
-        raise UsageError(f"{SIZE_VARIABLE} is {shortened(size, 40)!r}: it must be a number of bytes")
+        raise UsageError(f"{SIZE_VARIABLE} is {size[:40]!r}: it must be a number of bytes")
     root, ours = logging.getLogger(), [logging.getLogger(name) for name in OURS]
     before = [logger.level for logger in ours]
     file = LogFile(path, environ, most=int(size))

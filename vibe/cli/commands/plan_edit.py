@@ -94,10 +94,6 @@ def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
                 return _apply_file(args, path, current, env)
             except VibeError as error:
                 env.stderr.write(f"{plain(str(error))}\n")
-            if not _wants_another_try(env):
+            answer = env.ask("Enter opens the editor again, q quits: ")
+            if not answer or answer.strip().lower() in {"q", "quit"}:
                 raise UsageError(f"plan {args.plan} was not changed")
-
-
-def _wants_another_try(env: CliEnvironment) -> bool:
-    answer = env.ask("Enter opens the editor again, q quits: ")
-    return bool(answer) and answer.strip().lower() not in {"q", "quit"}

@@ -77,9 +77,8 @@ def read_text(path: Path, label: str) -> str | None:
     Raises:
         ConfigError: It cannot be read or is not UTF-8.
     """
-    is_toml = path.suffix == ".toml"
     try:
-        if is_toml and path.is_fifo():
+        if path.suffix == ".toml" and path.is_fifo():
             raise ConfigError(label, "", "is a pipe, put a file there")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -87,7 +86,8 @@ def read_text(path: Path, label: str) -> str | None:
             raise ConfigError(label, "", f"is longer than {MOST_BYTES:,} bytes, shorten it")
         return data.decode("utf-8-sig")
     except OSError as error:
-        if isinstance(error, FileNotFoundError | NotADirectoryError) and not (is_toml and path.is_symlink()):
+        is_dead_link = path.suffix == ".toml" and path.is_symlink()
+        if isinstance(error, FileNotFoundError | NotADirectoryError) and not is_dead_link:
             return None
         advice = "correct its permissions" if isinstance(error, PermissionError) else "put a readable file there"
         raise ConfigError(label, "", f"cannot be read ({error.strerror}), {advice}") from error
