@@ -80,11 +80,9 @@ def read_text(path: Path, label: str) -> str | None:
     try:
         if path.suffix == ".toml" and path.is_fifo():
             raise ConfigError(label, "", "is a pipe, put a file there")
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
+        if path.stat().st_size > MOST_BYTES:
             raise ConfigError(label, "", f"is longer than {MOST_BYTES:,} bytes, shorten it")
-        return data.decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         is_dead_link = path.suffix == ".toml" and path.is_symlink()
         if isinstance(error, FileNotFoundError | NotADirectoryError) and not is_dead_link:
