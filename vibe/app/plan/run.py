@@ -118,7 +118,7 @@ class PlanSession:
             channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
             for warning in run.engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
-            state, folder = store.state(), store.folder
+            state, folder = await anyio.to_thread.run_sync(store.state), store.folder
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
                 engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
