@@ -247,10 +247,10 @@ def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown() -> None:
 def test_decisions_are_open_until_taken() -> None:
     opened = e.PlanDecisionEvent(decision_id="d", question="which?", options=("x", "y"))
     view = view_after(opened)
-    assert list(view.plans[""].decisions) == ["d"]
+    assert list(view.plans[""].state.open) == ["d"]
     assert [(each.kind, each.event) for each in view.requests.values()] == [("decision", opened)]
     apply(view, e.PlanDecisionEvent(decision_id="d", question="which?", selections=("x",), by="user"))
-    assert not view.plans[""].decisions
+    assert not view.plans[""].state.open
     assert not view.requests
 
 
