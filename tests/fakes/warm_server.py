@@ -18,7 +18,6 @@ from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from pkgutil import walk_packages
 from types import CodeType, ModuleType
 from typing import Any, Literal, cast
 
@@ -42,10 +41,11 @@ NOT_LOADED = (
 
 def load() -> None:
     """Import our modules, and the library that most of them leave for later."""
-    for package in PACKAGES:
-        for module in walk_packages([str(Path(__file__).parents[2] / package)], f"{package}."):
-            if not module.name.startswith(NOT_LOADED) and not module.name.rpartition(".")[2].startswith("_"):
-                import_module(module.name)
+    top = Path(__file__).parents[2]
+    for file in sorted(file for package in PACKAGES for file in (top / package).rglob("*.py")):
+        name = ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+        if not name.startswith(NOT_LOADED) and not name.rpartition(".")[2].startswith("_"):
+            import_module(name)
     import_module("vibe.system.http").import_httpx()
 
 
