@@ -363,8 +363,7 @@ class HookRunner(Struct, eq=False):
 
     async def before_tool(self, call: HookCall) -> HookAnswer:
         """Run the hooks before a call until one objects; each sees the changes of those before it."""
-        changed: list[str] = []
-        question = ""
+        changed, questions = list[str](), list[str]()
         for hook in self._hooks_for(HookEvent.BEFORE_TOOL, call.tool):
             try:
                 verdict = await self._verdict(hook, self._payload(hook, call))
@@ -378,11 +377,11 @@ class HookRunner(Struct, eq=False):
             if verdict.blocked:
                 return HookAnswer(call=call, objection=f"denied by hook {hook.name!r}{why}")
             if verdict.asks:
-                question = f"the hook {hook.name!r} wants you to decide{why}"
+                questions.append(f"the hook {hook.name!r} wants you to decide{why}")
             if verdict.arguments is not None and verdict.arguments != call.arguments:
                 call = structs.replace(call, arguments=verdict.arguments)
                 changed.append(repr(hook.name))
-        return HookAnswer(call=call, changed=" and ".join(changed), question=question)
+        return HookAnswer(call=call, changed=" and ".join(changed), question="; ".join(questions))
 
     async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
         """Run the hooks after a call, and return what they tell the model about it."""

@@ -136,11 +136,15 @@ def _blocks_of(args: SearchReplaceArgs) -> tuple[Block, ...]:
 
 
 def _blocks_from(edits: Sequence[Edit]) -> tuple[Block, ...]:
-    texts = ((edit.old_string.replace("\r\n", "\n"), edit.new_string.replace("\r\n", "\n")) for edit in edits)
     return tuple(
-        Block(number=number, search=old, replace=new, everywhere=edit.replace_all)
-        for number, (edit, (old, new)) in enumerate(zip(edits, texts, strict=True), start=1)
+        Block(number=number, search=_lf(edit.old_string), replace=_lf(edit.new_string), everywhere=edit.replace_all)
+        for number, edit in enumerate(edits, start=1)
     )
+
+
+def _lf(text: str) -> str:
+    """Return a text with line feeds for all line ends, as files are edited."""
+    return text.replace("\r\n", "\n")
 
 
 def _warnings(path: Path, before: str, after: str) -> list[str]:
