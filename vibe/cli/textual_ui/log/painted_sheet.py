@@ -81,7 +81,6 @@ class Sheet:
             self.forget(first)
             taller = self.gap(first)
             first.height += taller
-        self._forget_rows()  # rows contain the position by which they are selected
         self._sum_up(0)
         return taller
 
@@ -443,11 +442,6 @@ LETTERS: Final = frozenset("bcjkm")
 """The log's keys that may also be the first letter of a prompt."""
 COPIED_SECONDS: Final = 2.0
 MORE_BELOW: Final = " ↓ more below, End "
-STYLES_KEPT_FOR: Final = 500
-"""The number of rows painted before Textual's cache of rendered styles is cleared.
-
-Each row's styles contain its position, so the cache would fill with 16 384 styles (8 MB) that are never used again.
-"""
 
 
 class PaintedSheet(SheetView):
@@ -472,7 +466,6 @@ class PaintedSheet(SheetView):
         self.auto_links = False
         self._marked: LogEntry | None = None
         self._pressed: Offset | None = None
-        self._painted = 0
         self._copied = ""
         self._is_clicked = False
 
@@ -492,8 +485,12 @@ class PaintedSheet(SheetView):
         return strips if crop.width == self.size.width else [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the widget."""
-        return self._lines((y,))[0]
+        """Return a line of the widget with its offsets, for which Textual looks in what is below the mouse."""
+        strip, line = self._lines((y,))[0], y + self.scroll_offset.y - self._above
+        if not 0 <= line < self._sheet.height:
+            return strip
+        index = self._sheet.at(line)
+        return strip.apply_offsets(0, row_y(index, line - self._sheet.tops[index]))
 
     def _lines(self, numbers: Sequence[int]) -> list[Strip]:
         """Return lines of the widget; what Textual looks for in its tree is the same for all of them."""
@@ -516,27 +513,18 @@ class PaintedSheet(SheetView):
         if number >= len(rows):
             return Strip.blank(width, ground)
         row = rows[number]
-        y = row_y(index, number)
-        span = None if selection is None else selection.get_span(y)
+        span = None if selection is None else selection.get_span(row_y(index, number))
         marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
         if span is None and not marked:
             if row.shown is None or row.shown.cell_length != width:
-                row.shown = self._full_width(row.strip, y, width, ground)
+                row.shown = _full_width(row.strip, width, ground)
             return row.shown
         strip = row.strip
         if marked:
             strip = Strip.join([_overlaid(strip.crop(0, GUTTER), RichStyle(reverse=True)), strip.crop(GUTTER)])
         if span is not None:
             strip = self._selected(strip, *span)
-        return self._full_width(strip, y, width, ground)
-
-    def _full_width(self, strip: Strip, y: int, width: int, ground: RichStyle) -> Strip:
-        self._painted += 1
-        if self._painted % STYLES_KEPT_FOR == 0:
-            Strip.render_ansi.cache_clear()
-        if strip.cell_length > width:
-            strip = strip.crop(0, width)
-        return strip.extend_cell_length(width, ground).apply_offsets(0, y)
+        return _full_width(strip, width, ground)
 
     def _selected(self, strip: Strip, start: int, end: int) -> Strip:
         text = strip.text
@@ -676,6 +664,12 @@ class PaintedSheet(SheetView):
         if text:
             app_of(self).copy_to_clipboard(text)
             self.notify(f"copied {counted(len(text), 'character')}", timeout=COPIED_SECONDS, markup=False)
+
+
+def _full_width(strip: Strip, width: int, ground: RichStyle) -> Strip:
+    if strip.cell_length > width:
+        strip = strip.crop(0, width)
+    return strip.extend_cell_length(width, ground)
 
 
 def _overlaid(strip: Strip, look: RichStyle) -> Strip:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from rich._wrap import divide_line
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
-from textual.visual import Visual
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.refresher import app_of
@@ -73,11 +73,7 @@ def lay_out(widget: Widget, blocks: Iterable[LogBlock], cols: int) -> list[Row]:
         gutter = style if block.flush else plain
         first = _prefix(widget, block.mark, block.first, gutter)
         rest = first if block.rest == block.first and block.mark is None else _prefix(widget, None, block.rest, gutter)
-        end = (0, -1)
-        for number, strip in enumerate(_strips(widget, block.content, width, style)):
-            column, line = _offset(strip)
-            glue = " " * max(0, column - end[0]) if column and line == end[1] else None
-            end = (column + len(strip.text), line)
+        for number, (strip, glue) in enumerate(_wrapped(widget, block.content, width, style)):
             filled = strip.adjust_cell_length(width, style.rich_style) if block.look else strip
             rows.append(Row(Strip.join([rest if number else first, filled]), glue))
     return rows
@@ -134,9 +130,23 @@ def _rich(ground: Style, style: Style) -> RichStyle:
     return (ground + style).rich_style
 
 
-def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[Strip]:
-    strips = Visual.to_strips(widget, content, width, None, style, apply_selection=False) if content.plain else []
-    return strips or [Strip([], 0)]
+def _wrapped(widget: Widget, content: Content, width: int, style: Style) -> Iterator[tuple[Strip, str | None]]:
+    """Yield the rows of a text, each with the white space that wrapping removed before it, or None if it begins a line.
+
+    Their styles hold no offsets, which Textual's own steps would add, so that rows and pieces of them can be shared.
+    """
+    for line in content.split(allow_blank=True):
+        text, end = line.expand_tabs(), 0
+        starts = [0, *divide_line(text.plain, width)]
+        for start, part in zip(starts, text.divide(starts[1:]), strict=True):
+            shown = (part if start == starts[-1] else part.rstrip()).truncate(width).rstrip_end(width)
+            yield _strip(widget, shown, style), " " * max(0, start - end) if start else None
+            end = start + len(shown)
+
+
+def _strip(widget: Widget, content: Content, ground: Style) -> Strip:
+    pieces = content.render(ground, "", app_of(widget).stylesheet.parse_style)
+    return Strip([Segment(text, _rich(ground, style)) for text, style in pieces], content.cell_length)
 
 
 def _prefix(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
@@ -144,16 +154,8 @@ def _prefix(widget: Widget, mark: Content | None, text: str, style: Style) -> St
     if mark is None:
         gutter = Strip.blank(GUTTER, style.rich_style)
     else:
-        gutter = _strips(widget, mark.pad_right(GUTTER - mark.cell_length), GUTTER, style)[0]
+        gutter = _strip(widget, mark.pad_right(GUTTER - mark.cell_length), style)
     if not text:
         return gutter
     muted = (style + widget.get_visual_style(MUTED, partial=True)).rich_style
     return Strip.join([gutter, Strip([Segment(text, muted)], len(text))])
-
-
-def _offset(strip: Strip) -> tuple[int, int]:
-    """Return where a strip's first character is in its text, as column and line."""
-    for segment in strip:
-        if segment.style is not None and "offset" in segment.style.meta:
-            return segment.style.meta["offset"]
-    return 0, -1
