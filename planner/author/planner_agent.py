@@ -233,14 +233,6 @@ class FoundChange(Struct, frozen=True, kw_only=True):
     revised: LoadedPlan | None = None
 
 
-class NoPlanError(VibeError):
-    """The planner ended without a plan."""
-
-    def __init__(self, acted: ActResult) -> None:
-        super().__init__(f"no plan: {acted.detail or acted.reason or 'the planner gave no reason'}")
-        self.acted = acted
-
-
 class PlannerAgent:
     """Turns goals into plans and revises plans. It has only tools that read, whatever the configuration says.
 
@@ -358,11 +350,11 @@ class PlannerAgent:
         """Write a plan for the goal and start it; the caller fetches its steps, does them and reports.
 
         Raises:
-            NoPlanError: planning brought no plan.
+            VibeError: planning brought no plan.
         """
         draft = await self.plan(goal)
         if draft.plan is None:
-            raise NoPlanError(draft.acted)
+            raise VibeError(f"no plan: {draft.acted.detail or draft.acted.reason or 'the planner gave no reason'}")
         self._state = PlanState(draft.plan.loaded.plan)
         return self._state
 

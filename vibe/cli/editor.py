@@ -12,19 +12,15 @@ from vibe.system.errors import EnvironmentFailure
 from vibe.system.programs import find_program
 
 
-class EditorError(EnvironmentFailure):
-    """The editor can't be used."""
-
-
 def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
     """Let the user edit a file; ``instead`` tells them in the error what else they can do.
 
     Raises:
-        EditorError: there is no editor, it can't be started, or it ended with an error.
+        EnvironmentFailure: there is no editor, it can't be started, or it ended with an error.
     """
     command = env.environ.get("VISUAL") or env.environ.get("EDITOR") or ""
     if not command:
-        raise EditorError(f"no editor: set EDITOR to one, such as EDITOR=nano{instead}")
+        raise EnvironmentFailure(f"no editor: set EDITOR to one, such as EDITOR=nano{instead}")
     env.stdout.flush()
     try:
         program, *words = shlex.split(command)
@@ -34,14 +30,14 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
     except (OSError, ValueError) as error:
         problem = f"can't be started ({error})"
     if problem:
-        raise EditorError(f"the editor {command!r} {problem}: set VISUAL or EDITOR to another{instead}")
+        raise EnvironmentFailure(f"the editor {command!r} {problem}: set VISUAL or EDITOR to another{instead}")
 
 
 def edited(text: str, name: str, env: CliEnvironment) -> str:
     """Let the user change a text, as a file with this name, and return it.
 
     Raises:
-        EditorError: there is no editor, it can't be started, or it ended with an error.
+        EnvironmentFailure: there is no editor, it can't be started, or it ended with an error.
     """
     with brief_folder(env.environ.get("TMPDIR")) as folder:
         path = folder / name

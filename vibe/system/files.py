@@ -17,10 +17,12 @@ from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from threading import Lock
 
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 
 POLL_SECONDS = 0.01
 """Seconds between two attempts to take a lock."""
+CHANGE_SECONDS = 10.0
+"""Seconds to wait for another process that is changing a file."""
 
 
 @contextmanager
@@ -317,6 +319,34 @@ def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | N
         return
     with _opened_folder(target) as (folder, name):
         overwrite(folder, name, data, sync=sync, in_place=target.stat().st_nlink > 1)
+
+
+def writing(label: str) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an EnvironmentFailure that the file of this name can't be written."""
+    return os_error_as(
+        lambda error: EnvironmentFailure(f"{label} can't be written ({error.strerror}); {remedy(error)}")
+    )
+
+
+@contextmanager
+def changing_alone(path: Path, label: str) -> Generator[None]:
+    """Ensure that only one process at a time changes ``path``, by locking its folder, which is created if needed.
+
+    The lock leaves no file behind. If ``path`` is a link, the folder it leads to is locked.
+
+    Raises:
+        EnvironmentFailure: the folder can't be created or opened, or another process holds the lock for too long.
+    """
+    with ExitStack() as held:
+        with writing(label):
+            parent = Path(os.path.realpath(path)).parent
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = held.enter_context(opened(parent))
+        with suppress(OSError):  # some file systems don't support locks
+            if not wait_for_lock(folder, CHANGE_SECONDS):
+                busy = f"{label} is being changed by another process; try again when it has ended"
+                raise EnvironmentFailure(busy)
+        yield
 
 
 def put_new_file(path: Path, data: bytes) -> None:

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from vibe.cli.editor import EditorError, open_editor
+from vibe.cli.editor import open_editor
+from vibe.system.errors import EnvironmentFailure
 
 
 @dataclass
@@ -40,5 +41,5 @@ def test_visual_goes_before_editor_and_may_have_words_of_its_own(tmp_path: Path)
     ids=["none", "fails", "missing", "no command"],
 )  # fmt: skip
 def test_an_editor_that_can_not_be_had_is_said(tmp_path: Path, environ: dict[str, str], said: str) -> None:
-    with pytest.raises(EditorError, match=said):
+    with pytest.raises(EnvironmentFailure, match=said):
         edit(tmp_path, **environ)

@@ -141,7 +141,7 @@ async def planning(
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:
     """Check that planning can start. Reads files."""
     engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust, snapshot=True))
-    check_enabled(engine, request.wanted_by)
+    check_enabled(engine.config.planner, request.wanted_by, engine.loaded.origins)
     model = engine.models.resolve_priced(request.model) if request.max_price else engine.models.resolve(request.model)
     engine.models.backend(model)
     limits = limits_of(engine.config.planner, max_tokens=request.max_tokens, max_price=request.max_price)

@@ -11,7 +11,7 @@ from typing import Any
 from anyio import current_time, fail_after, move_on_after, sleep, to_thread
 from msgspec import Struct, field, structs
 
-from ipc.commands import Act, Cancel, Decide, Reply, Revise, RunCommand, Steer, StepAction, tag_of
+from ipc.commands import Act, Cancel, Decide, Revise, RunCommand, Steer, StepAction, tag_of
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from planner.plan.model import Plan, PlanStatus
@@ -41,13 +41,6 @@ CANCEL_SECONDS = 10.0
 """The time to wait for a cancelled run to be gone. A run that takes longer is reported as still ending."""
 
 _POLL_SECONDS = 0.05
-
-
-class CommandRefusedError(UsageError):
-    """Raised when the run that has the plan refuses. Nothing was changed."""
-
-    def __init__(self, plan_id: str, reply: Reply) -> None:
-        super().__init__(f"plan {plan_id}: {reply.message}")
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -209,7 +202,7 @@ async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | 
         if reply.reason == "ended":
             await _has_ended(entry, SETTLING_SECONDS)
             return None
-        raise CommandRefusedError(folder.plan_id, reply)
+        raise UsageError(f"plan {folder.plan_id}: {reply.message}")
     if isinstance(command, Cancel):
         return await _after_cancel(folder, entry)
     return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)

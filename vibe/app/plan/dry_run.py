@@ -121,7 +121,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         if options.model is not None:
             needs.check(partial(engine.models.resolve, options.model))
         steps = tuple(needs.needs_of(step) for step in plan.steps)
-        needs.check(partial(check_replans, plan, engine))
+        needs.check(partial(check_replans, plan, engine.config.planner, engine.loaded.origins))
         runs = [step for step in plan.steps if step.id in start.selection.runs]
         executor, given = executor_of(options), options.cluster or ""
         needs.check(lambda: check_needs(runs, cluster_of(executor, given, engine.config.cluster)))

@@ -82,7 +82,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     does = RunSettings(workspace="").with_program(options.program)
     preflight.check_functions(loaded, options.program)
     preflight.check_surroundings(plan, engine, options.model, does.by_program)
-    check_replans(plan, engine)
+    check_replans(plan, engine.config.planner, engine.loaded.origins)
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
     start = starting_point(loaded, options, host.home, engine.environ)
     check_worktrees(plan, start.workspace, host, engine, allow_dirty=options.allow_dirty, where=loaded.where)
@@ -251,7 +251,7 @@ def engine_of_resume(rest: Plan, settings: RunSettings, host: Host, request: Eng
     workdir = settings.existing_workspace()
     engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
     preflight.check_surroundings(rest, engine, settings.model, settings.by_program)
-    check_replans(rest, engine)
+    check_replans(rest, engine.config.planner, engine.loaded.origins)
     check_worktrees(rest, workdir, host, engine)
     return engine
 

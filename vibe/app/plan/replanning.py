@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from planner.store.folder import ApprovalSetting, RunSettings
 from subagents.agent.run_context import AgentContext
 from subagents.executor import KeptBy
 from subagents.worktree.repository import find_repository
-from vibe.app.engine.build import Engine
 from vibe.app.plan.preflight import check_needs, check_surroundings, with_ladders
 from vibe.app.plan.worktrees import wants_worktrees
 from vibe.core.config.models import PlannerConfig
@@ -25,37 +24,26 @@ from vibe.system.errors import UsageError
 SWITCH = "planner.enabled"
 
 
-class PlannerDisabledError(UsageError):
-    """Raised because the configuration says that no model writes or revises plans."""
-
-    def __init__(self, where: str, wanted: str) -> None:
-        super().__init__(f"{wanted}: {SWITCH} is false ({where}); set it to true, or remove it")
-
-
-def check_enabled(engine: Engine, wanted: str) -> None:
-    """Check that a model may plan. ``wanted`` says what asks for it.
+def check_enabled(config: PlannerConfig, wanted: str, origins: Mapping[str, str]) -> None:
+    """Check that a model may plan. ``wanted`` says what asks for it, and ``origins`` where settings come from.
 
     Raises:
-        PlannerDisabledError: If none may.
+        UsageError: If none may.
     """
-    if not engine.config.planner.enabled:
-        raise PlannerDisabledError(engine.loaded.origins.get(SWITCH, "the configuration"), wanted)
+    if not config.enabled:
+        where = origins.get(SWITCH, "the configuration")
+        raise UsageError(f"{wanted}: {SWITCH} is false ({where}); set it to true, or remove it")
 
 
-def check_replans(plan: Plan, engine: Engine) -> None:
+def check_replans(plan: Plan, config: PlannerConfig, origins: Mapping[str, str]) -> None:
     """Check that models may plan if a step has ``on_failure: replan``.
 
     Raises:
-        PlannerDisabledError: If they may not.
+        UsageError: If they may not.
     """
-    if wanted := _replan_wish(plan):
-        check_enabled(engine, wanted)
-
-
-def _replan_wish(plan: Plan) -> str:
-    """Return what wants the plan revised; empty if nothing does."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
-    return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
+    if wanting is not None:
+        check_enabled(config, f"step {wanting!r} has on_failure: replan", origins)
 
 
 def limits_of(
@@ -100,9 +88,7 @@ def checked_revision(
     """
     plan = loaded.plan
     check_surroundings(plan, context, context.default_model, settings.by_program)
-    wanted = "" if config.enabled else _replan_wish(plan)
-    if wanted:
-        raise PlannerDisabledError("the configuration", wanted)
+    check_replans(plan, config, {})
     if wants_worktrees(plan):
         find_repository(context.workspace.root, context.environ)
     check_needs([step for step in plan.steps if step.id in left], settings.cluster)

@@ -12,8 +12,9 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.config.toml_source import read_toml
-from vibe.core.config.writer import ConfigWriter, writing
+from vibe.core.config.writer import ConfigWriter
 from vibe.core.schemas import table_of
+from vibe.system.files import writing
 from vibe.system.plain_text import one_line
 
 LISTS = ("providers", "models", "mcp_servers")

@@ -212,7 +212,7 @@ class PlainChat(HeldTalk):
         """Let the person change a text in their editor.
 
         Raises:
-            EditorError: there is no editor, or it failed.
+            EnvironmentFailure: there is no editor, or it failed.
         """
         return await to_thread.run_sync(self._edited, text, name)
 

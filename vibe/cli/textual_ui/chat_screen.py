@@ -319,7 +319,7 @@ class ChatScreen(LowestScreen):
         The app is suspended meanwhile, and resumes whatever becomes of the editor.
 
         Raises:
-            EditorError: there is no editor, or it failed.
+            EnvironmentFailure: there is no editor, or it failed.
         """
         outcome: str | Exception = text
         with app_of(self).suspend():  # Textual does not resume after an error raised in this block

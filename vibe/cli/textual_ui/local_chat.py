@@ -216,7 +216,7 @@ class LocalTalk(HeldTalk):
         """Open a text in the person's editor, as a file of the given name, and return the edited text.
 
         Raises:
-            EditorError: there is no editor, or it failed.
+            EnvironmentFailure: there is no editor, or it failed.
         """
         return self._stage.edit(text, name)
 

@@ -4,7 +4,6 @@ A file is used as a whole or not at all, and every problem in it is reported wit
 
 UsageError
 └── AgentError                 the agent can't be used, or not here
-    ├── UnknownAgentError      there is no profile with that name
     └── BrokenAgentError       its file is wrong; every problem names file, line and key
 """
 
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,15 +36,6 @@ class AgentError(UsageError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"agent {name!r} {problem}")
         self.name = name
-
-
-class UnknownAgentError(AgentError):
-    """There is no profile with this name."""
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        hint = did_you_mean(closest(name, names), f"choose from {', '.join(names)}")
-        super().__init__(name, f"is unknown: {hint}")
 
 
 class BrokenAgentError(AgentError):
@@ -117,7 +107,9 @@ class AgentManager:
             where = self._sources.places.get(key, "the configuration")
             raise AgentError(name, f"is disabled by {key} ({where}): choose another or change that setting")
         if name not in self._profiles:
-            raise UnknownAgentError(name, self.profiles)
+            names = sorted(self.profiles)
+            hint = did_you_mean(closest(name, names), f"choose from {', '.join(names)}")
+            raise AgentError(name, f"is unknown: {hint}")
         return self._profiles[name]
 
     get_agent = get

@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from vibe.core.config.toml_source import read_text
-from vibe.core.config.writer import changing_alone, put_settings
-from vibe.system.files import PRIVATE
+from vibe.core.config.writer import put_settings
+from vibe.system.files import PRIVATE, changing_alone
 
 _LINE = re.compile(
     r"(?P<head>\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=[^\S\r\n]*)"

@@ -4,50 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from vibe.core.config.schema import Key, parse_key, written
 from vibe.core.config.toml_source import read_text, read_toml
-from vibe.system.errors import ConfigError, EnvironmentFailure, os_error_as, remedy
-from vibe.system.files import PRIVATE, opened, put_file, trial_file, wait_for_lock
+from vibe.system.errors import ConfigError
+from vibe.system.files import PRIVATE, changing_alone, put_file, trial_file, writing
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-LOCK_SECONDS = 10.0
-"""Seconds to wait for another process that is changing the file."""
 LONGEST_LINE = 100
 """The most characters of a list on a single line."""
-
-
-def writing(label: str) -> AbstractContextManager[None]:
-    """Raise an OSError in the block as an EnvironmentFailure that the file of this name can't be written."""
-    return os_error_as(
-        lambda error: EnvironmentFailure(f"{label} can't be written ({error.strerror}); {remedy(error)}")
-    )
-
-
-@contextmanager
-def changing_alone(path: Path, label: str) -> Generator[None]:
-    """Ensure that only one process at a time changes ``path``, by locking its folder, which is created if needed.
-
-    The lock leaves no file behind. If ``path`` is a link, the folder it leads to is locked.
-
-    Raises:
-        EnvironmentFailure: the folder can't be created or opened, or another process holds the lock for too long.
-    """
-    with ExitStack() as held:
-        with writing(label):
-            parent = Path(os.path.realpath(path)).parent
-            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = held.enter_context(opened(parent))
-        with suppress(OSError):  # some file systems don't support locks
-            if not wait_for_lock(folder, LOCK_SECONDS):
-                busy = f"{label} is being changed by another process; try again when it has ended"
-                raise EnvironmentFailure(busy)
-        yield
 
 
 def put_settings(path: Path, label: str, text: str) -> None:

@@ -23,15 +23,13 @@ from msgspec import Struct, json
 from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
-from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
-from vibe.system.files import FileLock, replace_file
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import changing_alone, replace_file, writing
 
 MAX_ENTRIES = 100
 """The most entries of one scope."""
 MAX_TEXT = 1_000
 """The most characters of one entry."""
-LOCK_SECONDS = 10.0
-"""Seconds to wait for another process that is changing a file of entries."""
 MAX_SECTION = 6_000
 """The most characters of all entries in a system prompt; the oldest are left out."""
 
@@ -61,8 +59,8 @@ class _File(Struct, frozen=True, kw_only=True):
 class MemoryFileError(EnvironmentFailure):
     """A file of entries can't be used."""
 
-    def __init__(self, path: Path, problem: str, fix: str = "repair or remove it") -> None:
-        super().__init__(f"the memory file {path} {problem}: {fix}")
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"the memory file {path} {problem}: repair or remove it")
 
 
 class MemoryStore(Struct, frozen=True, kw_only=True):
@@ -170,13 +168,9 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
     def _locked(self, scope: MemoryScope) -> Generator[_File]:
         """Yield the file's content while it is locked against changes by others."""
         path = self._path(scope)
-        with os_error_as(lambda error: MemoryFileError(path, f"can't be written ({error.strerror})", remedy(error))):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = FileLock.acquire(path.with_suffix(".lock"), LOCK_SECONDS)
-            if lock is None:
-                raise MemoryFileError(path, "is being changed by another process", "try again when it has ended")
-            with lock:
-                yield self._read(scope)
+        label = f"the memory file {path}"
+        with changing_alone(path, label), writing(label):
+            yield self._read(scope)
 
 
 class AgentMemory(Struct, eq=False):

@@ -114,7 +114,7 @@ class Talk(Protocol):
         """Let the person change a text in their editor, as a file with this name, and return it.
 
         Raises:
-            EditorError: there is no editor, or it failed.
+            EnvironmentFailure: there is no editor, or it failed.
         """
         ...
 

@@ -39,7 +39,7 @@ from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router, control_handler
-from vibe.app.plan.commands import CommandRefusedError, give
+from vibe.app.plan.commands import give
 from vibe.app.plan.control_handler import plan_router as serving
 from vibe.app.plan.prepare import PlanOverError, prepare_resumed
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -113,7 +113,7 @@ async def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, s
         return refusal("refused", "not on a Friday")
 
     async with control_server(bus.entry, says_no):
-        with pytest.raises(CommandRefusedError, match="not on a Friday"):
+        with pytest.raises(UsageError, match="not on a Friday"):
             await give(host, store.plan_id, Decide(decision_id="ship", selections=("yes",)))
 
     assert await to_thread.run_sync(taken, host, store.plan_id) == {}

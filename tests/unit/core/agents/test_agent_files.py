@@ -10,7 +10,6 @@ from vibe.core.agents.manager import (
     AgentManager,
     AgentSources,
     BrokenAgentError,
-    UnknownAgentError,
 )
 from vibe.core.agents.models import AgentSafety, AgentType
 
@@ -158,5 +157,5 @@ def test_subagents_and_agents_do_not_stand_in_for_one_another(tmp_path: Path) ->
 
 
 def test_an_unknown_name_names_the_closest(tmp_path: Path) -> None:
-    with pytest.raises(UnknownAgentError, match="did you mean 'plan'"):
+    with pytest.raises(AgentError, match="did you mean 'plan'"):
         manager(tmp_path).get("plann")

@@ -18,7 +18,7 @@ from vibe.core.instructions.memory import (
     MemoryScope,
     MemoryStore,
 )
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 
 PROJECT, GLOBAL = MemoryScope.PROJECT, MemoryScope.GLOBAL
 
@@ -96,7 +96,7 @@ def test_a_full_disk_is_no_matter_of_the_file(tmp_path: Path) -> None:
     kept.add("x", GLOBAL, by="user")
     with (
         file_size_limit(10),
-        pytest.raises(MemoryFileError, match=r"can't be written \(File too large\): raise the limit"),
+        pytest.raises(EnvironmentFailure, match=r"global\.json can't be written \(File too large\); raise the limit"),
     ):
         kept.add("y", GLOBAL, by="user")
     assert [entry.text for entry in kept.entries(GLOBAL)] == ["x"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
-from planner.author.planner_agent import NoPlanError, PlannerAgent, PlanningLimits
+from planner.author.planner_agent import PlannerAgent, PlanningLimits
 from planner.plan.operations import plain_operations
 from planner.plan.revision import ProviderRefused, RevisionRequest, revise
 from subagents.agent.budget import Account, Limits
@@ -35,7 +35,7 @@ from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.core.tools.workspace import Workspace
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, VibeError
 
 GOOD = {"context": "Known.", "steps": [{"id": "look", "title": "Look", "mode": "research"}]}
 ASK = {"questions": [{"question": "Which?", "options": [{"label": "one"}, {"label": "two"}]}]}
@@ -256,7 +256,7 @@ async def test_a_started_plan_is_asked_for_its_steps(tmp_path: Path) -> None:
 
 
 async def test_a_plan_that_did_not_come_is_an_error_for_who_wanted_to_start_it(tmp_path: Path) -> None:
-    with pytest.raises(NoPlanError, match="no plan: "):
+    with pytest.raises(VibeError, match="no plan: "):
         await Desk(tmp_path, answer("no"), answer("no")).agent().start_plan("g")
 
 
