@@ -15,18 +15,8 @@ from typing import Self
 import msgspec
 from anyio import CancelScope, to_thread
 
+from ipc import codec
 from ipc._nng import PubSocket, RepSocket, load
-from ipc.codec import (
-    WIRE_VERSION,
-    Heartbeat,
-    ReplayHeader,
-    ReplayRequest,
-    decode_request,
-    encode_answer,
-    encode_event,
-    event_frame,
-    heartbeat_frame,
-)
 from ipc.errors import AddressInUseError, CodecError, IpcError
 from ipc.events import Event, WarningEvent
 from ipc.journal import Journal
@@ -147,13 +137,13 @@ class EventBus:
         if event.seq != self.journal.head + 1:
             expected = f"the bus expected event {self.journal.head + 1} and was given {event.seq}"
             raise IpcError(f"{expected}: put one ipc.sink.StampingSink before it, and publish to nothing else")
-        body = encode_event(event)
+        body = codec.encode_event(event)
         self.journal.append(body)
         self._warn_once()
         if self._needs_token:
             self._send_heartbeat(end=False)
         else:
-            self._pub.send(event_frame(event, body))
+            self._pub.send(codec.event_frame(event, body))
 
     def announce(self, info: RunInfo) -> None:
         """Update what the run says about itself, once its plan or session is known. Writes a file.
@@ -222,19 +212,19 @@ class EventBus:
             self._answer_all()
 
     def _send_heartbeat(self, *, end: bool) -> None:
-        self._pub.send(heartbeat_frame(Heartbeat(source=self.entry.source, seq=self.journal.head, end=end)))
+        self._pub.send(codec.heartbeat_frame(codec.Heartbeat(source=self.entry.source, seq=self.journal.head, end=end)))
 
     def _answer_all(self) -> None:
         while (received := self._rep.receive()) is not None:
             try:
-                request = decode_request(received.data)
+                request = codec.decode_request(received.data)
             except CodecError:
-                request = ReplayRequest()
+                request = codec.ReplayRequest()
             received.answer(self._answer(request))
 
-    def _answer(self, request: ReplayRequest) -> bytes:
+    def _answer(self, request: codec.ReplayRequest) -> bytes:
         if self._needs_token and not self.entry.allows(request.token):
-            return encode_answer(ReplayHeader(version=WIRE_VERSION, refused=True), [])
+            return codec.encode_answer(codec.ReplayHeader(version=codec.WIRE_VERSION, refused=True), [])
         head = self.journal.head
         bodies: list[bytes] = []
         first = max(request.first, 1) if request.first is not None else 0
@@ -242,8 +232,8 @@ class EventBus:
             last = head if request.last is None else request.last
             with suppress(OSError):  # if the disk can't be read now, the subscriber asks again
                 bodies = self.journal.read(first, last)
-        header = ReplayHeader(
-            version=WIRE_VERSION,
+        header = codec.ReplayHeader(
+            version=codec.WIRE_VERSION,
             source=self.entry.source,
             seq=head,
             end=self._ending,
@@ -251,7 +241,7 @@ class EventBus:
             count=len(bodies),
             journal=self.entry.journal,
         )
-        return encode_answer(header, bodies)
+        return codec.encode_answer(header, bodies)
 
 
 @asynccontextmanager

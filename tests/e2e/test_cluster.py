@@ -195,6 +195,30 @@ def test_a_step_is_done_on_a_worker_without_anything_of_the_runs_environment(
     assert "no workers" in vibe.process("cluster", "status").out
 
 
+def test_a_worker_waits_for_its_scheduler_and_for_one_that_comes_back(there: VibeCommand, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tls://127.0.0.1:{server.getsockname()[1]}"
+    own = ("--certificates", "certs")
+    worker = there.start("cluster", "worker", address, *own)
+    assert worker.stderr is not None
+    missing = (
+        f"{address} can't be used: Connection refused: start its scheduler, or correct the address; waiting for it"
+    )
+
+    for _ in range(2):
+        assert missing in worker.stderr.readline().decode()
+        scheduler = there.start("cluster", "scheduler", address, *own)
+        assert said(worker).startswith("worker tls://")
+        scheduler.terminate()
+        assert scheduler.wait(30) == 0
+    assert missing in worker.stderr.readline().decode()
+
+    other = write_certificates(tmp_path / "other").ca.parent
+    there.start("cluster", "scheduler", address, "--certificates", str(other))
+    assert "of another authority than our ca.pem" in worker.stderr.read().decode()
+    assert worker.wait(30) == 3
+
+
 def test_workers_that_can_not_do_a_step_are_named_and_the_plan_pauses(
     vibe: VibeCommand, there: VibeCommand, tmp_path: Path
 ) -> None:
@@ -250,6 +274,7 @@ def test_a_cluster_of_this_machine_is_started_with_the_run_and_gone_with_it(vibe
     settings = json.loads((folder / "run.json").read_text())
     assert (settings["executor"], settings["cluster"], (folder / "cluster").exists()) == ("dask", "local:1x2", False)
     assert leftovers(folder) == []
+    assert not (vibe.home / "logs" / "vibe.log").exists()  # its workers heard of its end before theirs
 
 
 def test_what_a_killed_run_left_at_work_on_this_machine_is_gone_once_it_is_resumed(

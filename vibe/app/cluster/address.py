@@ -25,8 +25,16 @@ MOST_LOCAL = 32
 RENEW = "make new ones with `vibe cluster certs DIR` and give them to every machine of the cluster"
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})(?:x([1-9][0-9]{0,3}))?")
 _LINK = re.compile(r"(tls|tcp)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
-_EXPIRED = 10
-"""OpenSSL's error number for an expired certificate."""
+_UNTIMELY = {9: "is not valid yet by the clock here: correct this machine's clock", 10: f"has expired: {RENEW}"}
+"""What is wrong with a certificate, by OpenSSL's error number, if the time is."""
+
+
+class ClusterError(EnvironmentFailure):
+    """A cluster can't be used. If it ``is_there``, waiting for it is of no use."""
+
+    def __init__(self, address: str, problem: object, *, is_there: bool = True) -> None:
+        super().__init__(f"the cluster {address} can't be used: {str(problem) or 'it does not answer'}")
+        self.is_there = is_there
 
 
 class ClusterAddress(Struct, frozen=True, kw_only=True):
@@ -154,8 +162,9 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
     Blocks for 8 s at most.
 
     Raises:
-        EnvironmentFailure: If there is none, or it does not accept us, or we don't accept it.
+        ClusterError: If there is none, or it does not accept us, or we don't accept it.
     """
+    is_there = False
     try:
         link = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
         if certificates is not None:
@@ -165,20 +174,15 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
         problem = "" if answered else "no scheduler that accepts such a link listens there"
     except OSError as error:
         problem = _problem_text(error)
+        is_there = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
     if problem:
-        raise unusable(address.text, problem)
-
-
-def unusable(address: str, problem: object) -> EnvironmentFailure:
-    """Return the error that a cluster can't be used."""
-    return EnvironmentFailure(f"the cluster {address} can't be used: {str(problem) or 'it does not answer'}")
+        raise ClusterError(address.text, problem, is_there=is_there)
 
 
 def _problem_text(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code == _EXPIRED:
-            return f"its certificate has expired: {RENEW}"
-        return f"its certificate is of another authority than our {CA_FILE}: use the certificates it was started with"
+        other = f"is of another authority than our {CA_FILE}: use the certificates it was started with"
+        return f"its certificate {_UNTIMELY.get(error.verify_code, other)}"
     if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
         return f"it does not take our certificate ({error.reason}): use the certificates it was started with"
     if isinstance(error, ssl.SSLError):

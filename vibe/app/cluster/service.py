@@ -6,16 +6,17 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from anyio import CancelScope, DelimiterNotFound, IncompleteRead, move_on_after, open_process, sleep
+from anyio import CancelScope, DelimiterNotFound, IncompleteRead, move_on_after, open_process, sleep, to_thread
+from anyio.lowlevel import checkpoint
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct, json
 
 from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
-from vibe.app.cluster.address import Certificates, ClusterAddress
+from vibe.app.cluster.address import Certificates, ClusterAddress, ClusterError, reach
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import FileLock
 from vibe.system.process import kill_group, kill_marked
@@ -61,16 +62,40 @@ class Node(Struct, frozen=True, kw_only=True):
         return [*program, self.kind, self.address, str(self.slots), str(self.folder), *numbers, *files]
 
 
-async def keep_running(node: Node, announce: Callable[[str], object]) -> None:
+async def wait_for_scheduler(
+    address: ClusterAddress, certificates: Certificates | None, tell: Callable[[str], object]
+) -> None:
+    """Wait until a scheduler answers. ``tell`` is called with what is wrong until then, once if that stays the same.
+
+    Raises:
+        ClusterError: If it does not accept us, or we don't accept it.
+    """
+    told = ""
+    while True:
+        try:
+            return await to_thread.run_sync(reach, address, certificates, abandon_on_cancel=True)
+        except ClusterError as error:
+            if error.is_there:
+                raise
+            told, before = str(error), told
+        if told != before:
+            tell(f"{told}; waiting for it")
+        await sleep(AGAIN_SECONDS)
+
+
+async def keep_running(
+    node: Node, announce: Callable[[str], object], ready: Callable[[], Awaitable[object]] = checkpoint
+) -> None:
     """Keep a node running until cancelled. Whenever it ends, what it left is killed, and it is restarted.
 
-    ``announce`` is called with its address each time.
+    Each time, ``ready`` is awaited before, and ``announce`` is called with its address.
 
     Raises:
         EnvironmentFailure: If it can't be started, or has ended too often without ever serving.
     """
     has_served, starts, problem = False, 0, ""
     while has_served or starts < MOST_STARTS:
+        await ready()
         served, problem = await _run(node, announce)
         has_served, starts = has_served or served, starts + 1
         await sleep(AGAIN_SECONDS)

@@ -16,7 +16,7 @@ from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import security_of
 from subagents.remote.places import WorkerInfo
 from vibe import __version__
-from vibe.app.cluster.address import Certificates, check_cluster, parse_address, reach, unusable
+from vibe.app.cluster.address import Certificates, ClusterError, check_cluster, parse_address, reach
 from vibe.app.inspect.diagnosis import CheckState, Finding
 from vibe.core.config.models import ClusterConfig
 from vibe.shell.sandbox.choose import choose_sandbox
@@ -58,7 +58,7 @@ def cluster_workers(address: str, certificates: Certificates | None) -> list[Wor
     """
     if not parse_address(address).host:
         return []
-    with os_error_as(partial(unusable, address)):
+    with os_error_as(partial(ClusterError, address)):
         found = anyio.run(_ask, address, certificates)
     return sorted(map(_row, found), key=lambda row: (row.host, row.address))
 

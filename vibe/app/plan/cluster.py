@@ -20,7 +20,7 @@ from subagents.remote.executor import ClusterExecutor, Parcel
 from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
 from subagents.remote.places import WorkerSettings
 from subagents.step.tamper_guard import RunClaims
-from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates, unusable
+from vibe.app.cluster.address import Certificates, ClusterAddress, ClusterError, parse_address, read_certificates
 from vibe.app.cluster.certificates import write_certificates
 from vibe.app.cluster.service import Node, keep_running
 from vibe.app.cluster.shipping import Shipment, shipment
@@ -56,10 +56,10 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         address, certificates, node = await stack.enter_async_context(_cluster(steps))
         security = security_of(certificates.files if certificates else ())
         client = ClusterClient(address, security, run=run, lost_seconds=config.lost_seconds)
-        with os_error_as(partial(unusable, address)):
-            await stack.enter_async_context(client)
         workers = await stack.enter_async_context(create_task_group())
-        stack.callback(workers.cancel_scope.cancel)
+        stack.callback(workers.cancel_scope.cancel)  # after the client has told them that the run is over
+        with os_error_as(partial(ClusterError, address)):
+            await stack.enter_async_context(client)
         if node is not None:
             workers.start_soon(_keep, node, client)
         yield ClusterExecutor(

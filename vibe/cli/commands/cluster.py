@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from anyio.lowlevel import checkpoint
 from msgspec import to_builtins
 
 from subagents.remote.places import WorkerSettings
 from vibe.app.cluster.address import check_cluster, check_installed, parse_address, read_certificates
-from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder
+from vibe.app.cluster.service import Node, check_free, keep_running, wait_for_scheduler, worker_folder
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
@@ -55,13 +57,14 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
     """Run a worker until a signal arrives."""
     config = _config(args, env)
-    address = _lasting_cluster(args, config)
-    certificates = check_cluster(address, config.certificates)
+    check_installed()
+    address = parse_address(_lasting_cluster(args, config))
+    certificates = read_certificates(config.certificates) if address.is_encrypted else None
     cache = Path(env.environ.get(CACHE_VARIABLE) or user_home_of(env.environ) / ".cache") / "vibe" / "workers"
     folder, hold = worker_folder(_folder(args.folder, env) if args.folder else cache)
     with hold:
         node = Node(
-            address=address,
+            address=address.text,
             certificates=certificates,
             environ=env.environ,
             folder=folder / "dask",
@@ -73,7 +76,8 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
                 lost_seconds=config.lost_seconds,
             ),
         )
-        return _serve(node, f"worker {{}}, {args.slots} at once, in {folder}", env)
+        ready = partial(wait_for_scheduler, address, certificates, env.tell)
+        return _serve(node, f"worker {{}}, {args.slots} at once, in {folder}", env, ready)
 
 
 def run_status(args: Arguments, env: CliEnvironment) -> None:
@@ -88,13 +92,13 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     env.answer(args, {"workers": to_builtins(workers)}, map(worker_line, workers) if workers else none)
 
 
-def _serve(node: Node, sentence: str, env: CliEnvironment) -> int:
+def _serve(node: Node, sentence: str, env: CliEnvironment, ready: Callable[[], Awaitable[object]] = checkpoint) -> int:
     """Run a node and print its address each time it starts."""
 
     def tell(address: str) -> None:
         env.write_lines([sentence.replace("{}", address)])
 
-    return run_awake(served_until_signal, env, partial(keep_running, node, tell))
+    return run_awake(served_until_signal, env, partial(keep_running, node, tell, ready))
 
 
 def _config(args: Arguments, env: CliEnvironment) -> ClusterConfig:

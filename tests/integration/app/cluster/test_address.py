@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from vibe.app.cluster import address
+from vibe.app.cluster import address, certificates
 from vibe.app.cluster.address import Certificates, check_cluster, parse_address, read_certificates
 from vibe.app.cluster.certificates import write_certificates
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -77,6 +77,16 @@ def test_certificates_whose_time_is_over_are_refused_before_any_link(tmp_path: P
 
     with pytest.raises(EnvironmentFailure, match=r"the certificates in .*old expired on 20"):
         check_cluster("tls://127.0.0.1:1", str(tmp_path / "old"))
+
+
+def test_a_certificate_from_the_future_is_said_to_be_a_matter_of_clocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "SKEW", timedelta(hours=-1))
+    early = write_certificates(tmp_path / "early")
+
+    with listening(by_tls(early)) as port, pytest.raises(EnvironmentFailure, match="correct this machine's clock"):
+        check_cluster(f"tls://127.0.0.1:{port}", str(early.ca.parent))
 
 
 def test_what_is_no_scheduler_is_said(made: Certificates) -> None:

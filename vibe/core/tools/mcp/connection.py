@@ -11,17 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from anyio import (
-    BrokenResourceError,
-    CancelScope,
-    ClosedResourceError,
-    Event,
-    current_time,
-    fail_after,
-    move_on_after,
-    sleep,
-    to_thread,
-)
+import anyio
 from msgspec import Struct
 from pydantic import ValidationError
 
@@ -177,22 +167,22 @@ class ServerConnection:
         file_name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in config.name)[:64]
         self.log = ServerLog(place.log_dir / f"{file_name}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
-        self.finished = Event()
+        self.finished = anyio.Event()
         self._place = place
         self._allows = allowed_by(config)
         self._client: Client | None = None
-        self._ready = Event()
-        self._wake_up = Event()
+        self._ready = anyio.Event()
+        self._wake_up = anyio.Event()
         self._closing = False
         self._lost = False
         self._stale = False
-        self._relisted: Event | None = None
+        self._relisted: anyio.Event | None = None
         self._unanswered_losses = 0
         self._rests_until = math.inf
         self._refused: list[str] = []
         self._exchange = Exchange()
         self._wants_sign_in = False
-        self._start_scope = CancelScope()
+        self._start_scope = anyio.CancelScope()
         self._calls: list[CallUnderWay] = []
         self._process: ServerProcess | None = None
 
@@ -239,7 +229,7 @@ class ServerConnection:
                 failed_restarts += 1
             elif not was_ready or self._unanswered_losses >= RESTARTS:
                 logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
-                self._wake_up, self._rests_until = Event(), current_time() + REST_SECONDS
+                self._wake_up, self._rests_until = anyio.Event(), anyio.current_time() + REST_SECONDS
                 self._set_status(ServerStatus.FAILED, f"{problem}{logged}")
                 if not worked:
                     return
@@ -248,7 +238,7 @@ class ServerConnection:
             else:
                 self._unanswered_losses, failed_restarts = self._unanswered_losses + 1, 0
             self._set_starting()
-            await sleep(BACKOFF_SECONDS)
+            await anyio.sleep(BACKOFF_SECONDS)
 
     def close(self) -> None:
         """Let ``run`` end the session in an orderly way. A session that is still starting is aborted."""
@@ -269,15 +259,15 @@ class ServerConnection:
         Raises:
             TimeoutError: it took longer than the configuration allows.
         """
-        self._wake_up, self._lost, self._stale, self._relisted = Event(), False, False, None
+        self._wake_up, self._lost, self._stale, self._relisted = anyio.Event(), False, False, None
         started = False
-        with CancelScope() as start_scope:
+        with anyio.CancelScope() as start_scope:
             self._start_scope = start_scope
             async with self._transport() as transport:
                 from mcp import Client
                 from mcp.types import Implementation
 
-                start_scope.deadline = current_time() + self.config.startup_timeout_sec
+                start_scope.deadline = anyio.current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)
                 # The library sets no limit on requests before the first call, since the start as a whole has one.
                 usable = sieved(transport, self._refused.append)
@@ -304,17 +294,17 @@ class ServerConnection:
         """
         config, place = self.config, self._place
         if config.transport is not McpTransport.STDIO:
-            await to_thread.run_sync(load_library)
+            await anyio.to_thread.run_sync(load_library)
             endpoint, sign_ins = endpoint_of(config, place.environ, place.cwd), SignInStore(place.sign_ins)
             self._wants_sign_in = not endpoint.has_key
             async with endpoint_transport(endpoint, self._exchange, sign_ins) as transport:
                 yield transport
             return
-        launch = await to_thread.run_sync(launch_of, config, place.environ, place.cwd)
+        launch = await anyio.to_thread.run_sync(launch_of, config, place.environ, place.cwd)
         async with server_process(launch, self.log) as (process, transport):
             self._process = process
             process.on_end = lambda: self._restore(self._client)
-            await to_thread.run_sync(load_library)
+            await anyio.to_thread.run_sync(load_library)
             yield transport
 
     async def _serve(self, *, is_new: bool) -> None:
@@ -326,10 +316,10 @@ class ServerConnection:
             await self._notify_change()
         while not self._closing and not self._lost:
             await self._wake_up.wait()
-            self._wake_up = Event()
+            self._wake_up = anyio.Event()
             while self._stale and self._client is not None and not self._closing:
                 self._stale = False
-                with fail_after(self.config.startup_timeout_sec):
+                with anyio.fail_after(self.config.startup_timeout_sec):
                     tools, resources = await self._list_offers(self._client)
                 if (tools, resources) == (self.tools, self.state.resources):
                     continue
@@ -354,7 +344,7 @@ class ServerConnection:
 
     async def _list_extra(self, what: str, ask: Send[tuple[T, ...]], client: Client) -> tuple[T, ...]:
         try:
-            with move_on_after(EXTRAS_SECONDS):
+            with anyio.move_on_after(EXTRAS_SECONDS):
                 return await ask(client)
         except (ValueError, protocol_error()) as error:
             logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
@@ -363,7 +353,7 @@ class ServerConnection:
     async def _on_message(self, message: IncomingMessage) -> None:
         if getattr(message, "method", "") in CHANGED:
             self._stale = True
-            self._relisted = self._relisted or Event()
+            self._relisted = self._relisted or anyio.Event()
             self._wake_up.set()
 
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG002  the library's interface
@@ -398,7 +388,7 @@ class ServerConnection:
         await let_handlers_run()
         if self._relisted is not None:
             # The call has changed the list of tools: have the new one ready for the next turn.
-            with move_on_after(RELIST_SECONDS):
+            with anyio.move_on_after(RELIST_SECONDS):
                 await self._relisted.wait()
         return result
 
@@ -435,7 +425,7 @@ class ServerConnection:
         return await self._sent(what, send, ask)
 
     async def _sent(self, what: str, send: Send[T], ask: UserInput | None) -> T:
-        if self.state.status is ServerStatus.FAILED and current_time() >= self._rests_until:
+        if self.state.status is ServerStatus.FAILED and anyio.current_time() >= self._rests_until:
             self._set_starting()
             self._wake_up.set()
         await self.wait_ready()
@@ -448,7 +438,7 @@ class ServerConnection:
         try:
             with call.patience:
                 return await send(client)
-        except (ClosedResourceError, BrokenResourceError) as error:
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise self._lost_call(client, what) from error
         except (ValueError, RuntimeError, OSError) as error:
             raise ServerCallError(self.name, self._describe(error)) from error
@@ -482,7 +472,7 @@ class ServerConnection:
 
     def _set_starting(self) -> None:
         if self.state.status is not ServerStatus.STARTING:
-            self.state.status, self._ready = ServerStatus.STARTING, Event()
+            self.state.status, self._ready = ServerStatus.STARTING, anyio.Event()
 
     def _set_status(self, status: ServerStatus, problem: str = "") -> None:
         self.state.status, self.state.problem = status, problem

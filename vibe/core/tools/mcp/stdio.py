@@ -9,17 +9,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import (
-    BrokenResourceError,
-    CancelScope,
-    ClosedResourceError,
-    Event,
-    create_memory_object_stream,
-    create_task_group,
-    move_on_after,
-    open_process,
-    to_thread,
-)
+import anyio
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -73,7 +63,7 @@ class ServerLog:
         if self._dropped:
             data = f"\n[{self._dropped} bytes dropped: too much at once]\n".encode() + data
             self._dropped = 0
-        await to_thread.run_sync(self._append, data)
+        await anyio.to_thread.run_sync(self._append, data)
 
     def _append(self, data: bytes) -> None:
         try:
@@ -120,14 +110,14 @@ class ServerProcess:
         self.flaw = ""
         self.on_end: Callable[[], None] | None = None
         self._spread = bytearray()  # A message that is written over several lines, as far as it has come.
-        self._sending = CancelScope()
-        self._sent = Event()
+        self._sending = anyio.CancelScope()
+        self._sent = anyio.Event()
 
     async def receive(self, into: MemoryObjectSendStream[Inbound]) -> None:
         """Pass on its messages until it closes its output. Keep reading after the receiver is closed."""
         pending = bytearray()
         async with into:
-            await to_thread.run_sync(load_library)
+            await anyio.to_thread.run_sync(load_library)
             while chunk := await read_ready(self._stdout):
                 # Some end their lines with CR alone, and some write UTF-16.
                 *lines, rest = chunk.replace(b"\r", b"\n").replace(b"\0", b"").split(b"\n")
@@ -141,7 +131,7 @@ class ServerProcess:
                     break
             else:
                 # A process that ends closes its output first, and has an exit code a moment later.
-                with move_on_after(EXIT_CODE_SECONDS):
+                with anyio.move_on_after(EXIT_CODE_SECONDS):
                     await self.process.wait()
         if self.on_end is not None:
             self.on_end()
@@ -163,7 +153,7 @@ class ServerProcess:
         if not messages:
             self.rubbish += 1
             await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
-        with suppress(ClosedResourceError, BrokenResourceError):
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             for message in messages:
                 await into.send(SessionMessage(message))
 
@@ -186,14 +176,14 @@ class ServerProcess:
 
     async def say_goodbye(self) -> None:
         """Close its input, which asks it to end, and kill it if it does not. ``receive`` must still be reading."""
-        with CancelScope(shield=True):
-            with move_on_after(FLUSH_SECONDS):
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(FLUSH_SECONDS):
                 await self._sent.wait()
             self._sending.cancel()
-            with move_on_after(GOODBYE_SECONDS):
+            with anyio.move_on_after(GOODBYE_SECONDS):
                 await self.process.wait()
             await end_session(self.process.pid)
-            with move_on_after(LAST_EXIT_SECONDS):
+            with anyio.move_on_after(LAST_EXIT_SECONDS):
                 await self.process.wait()
 
     async def release(self) -> None:
@@ -201,7 +191,7 @@ class ServerProcess:
         for descriptor in (self._lifeline, self._stdout, self._stderr):
             os.close(descriptor)
         if self.process.returncode is not None:
-            with CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
                 await self.process.aclose()
 
 
@@ -223,10 +213,10 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
         OSError: the system can't start the process.
     """
     process = await _start(launch, log)
-    to_session, inbox = create_memory_object_stream["Inbound"](0)
-    outbox, from_session = create_memory_object_stream["SessionMessage"](MESSAGES_WAITING)
+    to_session, inbox = anyio.create_memory_object_stream["Inbound"](0)
+    outbox, from_session = anyio.create_memory_object_stream["SessionMessage"](MESSAGES_WAITING)
     try:
-        async with create_task_group() as pumps:
+        async with anyio.create_task_group() as pumps:
             pumps.start_soon(process.receive, to_session)
             pumps.start_soon(process.log_stderr)
             pumps.start_soon(process.send, from_session)
@@ -251,7 +241,7 @@ async def _start(launch: Launch, log: ServerLog) -> ServerProcess:
     for descriptor in (stdin, stdout, stderr):
         os.set_blocking(descriptor, False)
     try:
-        process = await open_process(
+        process = await anyio.open_process(
             ["/bin/sh", "-c", _GUARDED, "sh", str(alive), *launch.argv],
             stdin=child_in, stdout=child_out, stderr=child_err, cwd=launch.cwd, env=launch.environ,
             start_new_session=True, pass_fds=(alive,),
