@@ -7,6 +7,7 @@ the events. Ids are derived from the record, so a span that is sent twice, such 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,26 +25,17 @@ from ipc.registry import Registry
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 try:
+    from opentelemetry import trace as otel
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
     from opentelemetry.sdk.trace.id_generator import IdGenerator
-    from opentelemetry.trace import (
-        Link,
-        Span,
-        SpanContext,
-        SpanKind,
-        Status,
-        StatusCode,
-        TraceFlags,
-        set_span_in_context,
-    )
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-    from requests import Response, Session, TooManyRedirects
+    from requests import ConnectionError, RequestException, Response, Session  # noqa: A004  requests has its own
 except ImportError as error:
     raise EnvironmentFailure(
         f"OpenTelemetry is not installed ({error.name}): "
@@ -129,41 +121,46 @@ class _FixedIds(IdGenerator):
         return self.span
 
 
-class _CountingExporter(OTLPSpanExporter):
-    """Sends spans until some are ``lost``: refused, or later than ``until``. The others are counted as ``taken``.
+class _Link(Session):
+    """The link to a receiver. ``status`` is that of its last answer, or 0 if the last request got none.
 
-    ``status`` is that of the receiver's last answer, or 0 if the last request got none.
+    ``until`` is when the last request may begin. It is infinite as long as nobody waits for the end.
     """
 
-    lost, taken, until, status = False, 0, float("inf"), 0
+    until, status, failed = math.inf, 0, 0
+    is_taken = True
+    """Whether the receiver took the last request, if there was one."""
+
+    def request(self, *args: Any, **options: Any) -> Response:
+        """Send a request for an exporter, which tries again after a pause unless this raises a RequestException."""
+        is_awaited, self.status, self.is_taken = self.until < math.inf, 0, False
+        try:
+            response = super().request(*args, **options)
+        except ConnectionError as error:
+            self.failed += 1
+            if is_awaited and self.failed > 1:  # first it tries again at once, as a link that was kept may have ended
+                raise RequestException(error) from error
+            raise
+        self.failed, self.status, self.is_taken = 0, response.status_code, response.status_code // 100 == 2
+        if response.is_redirect or (is_awaited and not self.is_taken):  # an exporter takes a redirect for a success
+            response.close()
+            raise RequestException(response=response)
+        return response
+
+
+class _CountingExporter(OTLPSpanExporter):
+    """Sends spans until some are ``lost``: refused, or too late for the link. The others are counted as ``taken``."""
+
+    link: _Link
+    lost, taken = False, 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans; fail at once if an earlier request failed."""
         result = SpanExportResult.FAILURE
-        if not self.lost and time.monotonic() < self.until:
-            self.status = 0
+        if not self.lost and time.monotonic() < self.link.until:
             result = super().export(spans)
         self.lost = result is not SpanExportResult.SUCCESS
         self.taken += 0 if self.lost else len(spans)
-        return result
-
-    def hear(self, response: Response, **_: object) -> None:
-        """Keep the status of an answer. A redirect fails: the exporter follows none, but takes it for a success."""
-        self.status = response.status_code
-        if response.is_redirect:
-            response.close()
-            raise TooManyRedirects(response=response)
-
-
-class _CountingMetricExporter(OTLPMetricExporter):
-    """Sends metrics. ``lost`` is whether the last ones were: each request has all that came before, too."""
-
-    lost = False
-
-    def export(self, metrics_data: MetricsData, timeout_millis: float | None = None, **more: Any) -> MetricExportResult:
-        """Send metrics."""
-        result = super().export(metrics_data, timeout_millis, **more)  # pyright: ignore[reportUnknownMemberType]  untyped there
-        self.lost = result is not MetricExportResult.SUCCESS
         return result
 
 
@@ -174,7 +171,7 @@ class _OpenSpan(Struct, kw_only=True):
     the time at which a model call ended whose tokens are not known yet.
     """
 
-    span: Span
+    span: otel.Span
     began: float
     within: _Key
     attrs: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -211,24 +208,24 @@ class Telemetry:
         self._run_before = before
         self._outside = TraceContextTextMapPropagator().extract({"traceparent": parent})
         self._open: dict[_Key, _OpenSpan] = {}
-        self._step_contexts: dict[_Key, SpanContext] = {}
+        self._step_contexts: dict[_Key, otel.SpanContext] = {}
         self._outlines: dict[_Key, e.StepOutline] = {}
         self._open_requests: dict[str, e.Event] = {}
         self._prompts: dict[str, _Key] = {}
         self._last = 0.0
         self._ended = 0
         self._ids = _FixedIds()
-        session = Session()
-        to: dict[str, Any] = {"headers": dict(headers), "timeout": SEND_SECONDS, "session": session}
+        self._link = _Link()
+        to: dict[str, Any] = {"headers": dict(headers), "timeout": SEND_SECONDS, "session": self._link}
         self._exporter = _CountingExporter(f"{endpoint}/v1/traces", **to)
-        session.hooks["response"] = [self._exporter.hear]
+        self._exporter.link = self._link
         resource = Resource.create({"service.name": "vibe"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(
             BatchSpanProcessor(self._exporter, max_queue_size=MOST_QUEUED, max_export_batch_size=BATCH)
         )
         self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
-        self._metrics = _CountingMetricExporter(f"{endpoint}/v1/metrics", **to)
+        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics", **to)
         readers = [] if is_export else [PeriodicExportingMetricReader(self._metrics)]
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
@@ -257,14 +254,14 @@ class Telemetry:
         for key in reversed(tuple(self._open)):
             self._end(key, self._open[key].ended or self._last)
         if not self._is_export:
-            self._exporter.until = time.monotonic() + LAST_SECONDS
+            self._link.until = time.monotonic() + LAST_SECONDS
         self._provider.force_flush()
         self._provider.shutdown()
         self._exporter.lost = self._exporter.taken < self._ended
         if not self._exporter.lost:
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         self._check()
-        if self._metrics.lost:
+        if not self._link.is_taken:  # it has sent the metrics last; each request has all that came before, too
             raise EnvironmentFailure(f"{self._endpoint} takes spans, but no metrics")
 
     def flush(self) -> None:
@@ -273,12 +270,12 @@ class Telemetry:
         Raises:
             EnvironmentFailure: If the receiver did not take them.
         """
-        self._exporter.until = time.monotonic() + LAST_SECONDS
+        self._link.until = time.monotonic() + LAST_SECONDS
         self._provider.force_flush()
-        self._exporter.until = float("inf")
         self._check()
         self._meters.force_flush(SEND_SECONDS * 1000)
-        if self._metrics.lost:  # nothing more will be heard
+        self._link.until = math.inf
+        if not self._link.is_taken:  # nothing more will be heard
             self.close()
 
     def _check(self) -> None:
@@ -289,7 +286,7 @@ class Telemetry:
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
             self._provider.shutdown()
             problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans"
-            status = self._exporter.status
+            status = self._link.status
             why = {0: "no answer: check the address", 200: "too slow"}.get(status, f"it answers HTTP {status}")
             raise EnvironmentFailure(
                 f"{self._endpoint} {problem} ({why}); "
@@ -306,13 +303,13 @@ class Telemetry:
         attrs: Mapping[str, Any],
         *,
         above: _Key | None = None,
-        links: Sequence[Link] = (),
+        links: Sequence[otel.Link] = (),
     ) -> _OpenSpan:
         """Begin a span below an open one, or a root if there is none ``above``."""
         self._end(key, event.ts)
         parent = None if above is None or above == key else self._open.get(above)
-        context = self._outside if parent is None else set_span_in_context(parent.span)
-        kind = SpanKind.CLIENT if key[0] == CHAT else SpanKind.INTERNAL
+        context = self._outside if parent is None else otel.set_span_in_context(parent.span)
+        kind = otel.SpanKind.CLIENT if key[0] == CHAT else otel.SpanKind.INTERNAL
         self._ids.trace = _id_from(16, *key, event.source)
         self._ids.span = _id_from(8, *key, event.source if key[0] == PLAN else event.event_id)
         span = self._tracer.start_span(name, context, kind, _with_values(attrs), links, _nanoseconds(event.ts))
@@ -327,7 +324,7 @@ class Telemetry:
             return
         opened.span.set_attributes(_with_values({**opened.attrs, **attrs, "error.type": error or None}))
         if error:
-            opened.span.set_status(Status(StatusCode.ERROR))
+            opened.span.set_status(otel.Status(otel.StatusCode.ERROR))
         self._ended += opened.span.is_recording()  # not below a parent that is not sampled
         opened.span.end(_nanoseconds(ts))
         if key[0] in TIMED:
@@ -351,7 +348,7 @@ class Telemetry:
         self._outlines |= {(STEP, plan_id, step.id): step for step in event.steps}
         attrs = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
         attrs |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
-        links = [Link(_root_context(plan_id, before))] if before else []
+        links = [otel.Link(_root_context(plan_id, before))] if before else []
         self._begin((PLAN, plan_id), f"invoke_workflow {event.goal[:GOAL_LENGTH]}", event, attrs, links=links)
 
     def _plan_ended(self, event: e.PlanCompletedEvent | e.PlanPausedEvent) -> None:
@@ -367,7 +364,7 @@ class Telemetry:
         if event.status == "in_progress" and key not in self._open:
             outline = self._outlines.get(key, NO_STEP)
             before = (self._step_contexts.get((STEP, key[1], each)) for each in outline.depends_on)
-            links = [Link(context) for context in before if context is not None]
+            links = [otel.Link(context) for context in before if context is not None]
             attrs = {"vibe.step.id": event.step_id, "vibe.step.mode": outline.mode}
             opened = self._begin(key, f"step {event.step_id}", event, attrs, above=(PLAN, key[1]), links=links)
             self._step_contexts[key] = opened.span.get_span_context()
@@ -547,10 +544,10 @@ def _id_from(size: int, *names: str) -> int:
     return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "replace"), digest_size=size).digest()) or 1
 
 
-def _root_context(plan_id: str, source: str) -> SpanContext:
+def _root_context(plan_id: str, source: str) -> otel.SpanContext:
     """Return the context of the root span of a plan's run."""
     trace, span = _id_from(16, PLAN, plan_id, source), _id_from(8, PLAN, plan_id, source)
-    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return otel.SpanContext(trace, span, is_remote=True, trace_flags=otel.TraceFlags(otel.TraceFlags.SAMPLED))
 
 
 def _nanoseconds(ts: float) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 from anyio import to_thread
@@ -87,6 +90,38 @@ def test_spans_that_are_not_taken_in_the_end_are_counted(monkeypatch: pytest.Mon
         with pytest.raises(EnvironmentFailure, match="takes only 1 of 2 spans"):
             told.close()
     assert len(received.spans) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503, 400])
+def test_a_receiver_that_refuses_in_the_end_is_not_asked_again(status: int) -> None:
+    with otlp_receiver() as received:
+        received.status = status
+        told = Telemetry(received.address, {})
+        told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
+        with pytest.raises(EnvironmentFailure, match=rf"takes no spans \(it answers HTTP {status}\)"):
+            told.close()
+    assert len(received.headers) == 1
+
+
+def test_a_receiver_that_cuts_links_in_the_end_is_asked_once_more_since_a_kept_one_may_have_ended() -> None:
+    links: list[socket.socket] = []
+
+    def cut() -> None:
+        with suppress(OSError):
+            while True:
+                links.append(server.accept()[0])
+                links[-1].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=cut)
+        thread.start()
+        told = Telemetry(f"http://127.0.0.1:{server.getsockname()[1]}", {})
+        told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
+        with pytest.raises(EnvironmentFailure, match=r"takes no spans \(no answer: check the address\)"):
+            told.close()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert len(links) == 2
 
 
 def test_an_export_waits_until_all_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
