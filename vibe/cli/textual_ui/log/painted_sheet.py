@@ -332,9 +332,12 @@ class SheetView(ScrollView):
         return self.scroll_offset.y != before
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Make rows exact if Textual itself scrolled, as it does when a selection is dragged past the edge."""
+        """Make rows exact if Textual itself scrolled, as it does when a selection is dragged past the edge.
+
+        It also keeps the offset within a window that has become taller, whose end is followed once it is resized.
+        """
         super().watch_scroll_y(old_value, new_value)
-        if not self._is_moving:
+        if not self._is_moving and not (self._follow and new_value >= self.max_scroll_y):
             self._move(0)
 
     def on_resize(self) -> None:

@@ -120,3 +120,14 @@ def test_nothing_heavy_is_imported_with_the_log() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+async def test_the_end_is_followed_when_a_tiny_window_becomes_a_tall_one() -> None:
+    page = LogPage(*numbered(3, "longerwords " * 2_400), *numbered(9, "x"), LogEntry("answer", "end"))
+    async with page.run_test(size=(20, 5)) as pilot:
+        await pilot.pause()
+        assert page.lines()[-1] == "  end"
+        await pilot.resize_terminal(40, 100)
+        await pilot.pause()
+
+        assert page.lines()[-1] == "  end"
