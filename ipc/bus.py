@@ -15,20 +15,11 @@ from typing import Self
 import msgspec
 from anyio import CancelScope, to_thread
 
-from ipc import codec
+from ipc import codec, places
 from ipc._nng import PubSocket, RepSocket, load
 from ipc.errors import AddressInUseError, CodecError, IpcError
 from ipc.events import Event, WarningEvent
 from ipc.journal import Journal
-from ipc.places import (
-    JOURNAL_NAME,
-    TCP,
-    Addresses,
-    addresses_from,
-    addresses_in,
-    make_run_folder,
-    refuse_files_in_the_way,
-)
 from ipc.registry import Entry, Registry, RunInfo, checked_source
 
 HEARTBEAT_S = 0.25
@@ -75,16 +66,16 @@ class EventBus:
         load()
         self._registry = Registry(home, runtime_dir)
         self._registry.sweep()
-        given = addresses_from(address) if address else None
-        folder = make_run_folder(source, home, runtime_dir, for_sockets=given is None)
-        addresses = given or addresses_in(folder)
-        refuse_files_in_the_way(addresses)
+        given = places.addresses_from(address) if address else None
+        folder = places.make_run_folder(source, home, runtime_dir, for_sockets=given is None)
+        addresses = given or places.addresses_in(folder)
+        places.refuse_files_in_the_way(addresses)
         self.warnings: list[WarningEvent] = []
         """The bus's own warnings, which it has no way to record."""
         self._closed = self._ending = False
         # Any user of the machine can connect to a TCP port, so there only a holder of the run's token may read.
-        self._needs_token = addresses.events.startswith(TCP)
-        self.journal = Journal(folder / JOURNAL_NAME)
+        self._needs_token = addresses.events.startswith(places.TCP)
+        self.journal = Journal(folder / places.JOURNAL_NAME)
         self.entry = Entry(
             source=source,
             **msgspec.structs.asdict(addresses),
@@ -262,7 +253,7 @@ async def event_bus(make: Callable[[], EventBus]) -> AsyncGenerator[EventBus]:
             await to_thread.run_sync(bus.close)
 
 
-def _owner(registry: Registry, addresses: Addresses) -> str:
+def _owner(registry: Registry, addresses: places.Addresses) -> str:
     entry = registry.owner_of(addresses.events)
     if entry is None:
         return "a program not registered in this VIBE_HOME"

@@ -18,6 +18,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.sdk.options import Ask, Hooked, ProgramError, is_list
+from vibe.sdk.run import call_outside
 from vibe.system.errors import UsageError
 from vibe.system.racing import BrokeOffError, foreign_code
 
@@ -81,7 +82,7 @@ class People:
         if self._on_event is not None and self.fault is None:
             try:
                 with foreign_code():
-                    self._on_event(event)
+                    call_outside(self._on_event, event)
             except Exception as error:  # noqa: BLE001  raised from the await
                 self.fail(error)
         if self.hearer is not None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, Self, TypeVar
@@ -70,6 +70,27 @@ def _no_agent(_text: str, _step: str) -> bool:
     return False
 
 
+_PART_OF: ContextVar[tuple[object, ...]] = ContextVar("_PART_OF", default=())
+"""The works that the code at hand is a part of, as tools and callbacks are."""
+
+
+def check_outside(work: object) -> None:
+    """Check that the caller is no part of some work for which it is about to wait.
+
+    Raises:
+        UsageError: If it is, so that both would wait for ever.
+    """
+    if work in _PART_OF.get():
+        raise UsageError("a tool or callback can't wait for the work it is part of: return, or tell it more by steer()")
+
+
+def call_outside(call: Callable[..., object], *args: object) -> None:
+    """Call a function that waits for nothing itself as no part of any work. Tasks that it begins may wait."""
+    context = copy_context()
+    context.run(_PART_OF.set, ())
+    context.run(call, *args)
+
+
 class RunWork(Generic[R]):
     """The inner side of a run, for the code that does the work.
 
@@ -120,14 +141,18 @@ class RunWork(Generic[R]):
         If the run is iterated, ``pick`` returns the item to keep of an event, or None.
 
         Raises:
-            UsageError: If no asyncio loop runs here, or if the work has started and so can no longer be iterated.
+            UsageError: If no asyncio loop runs here, the caller is a part of the work, or the work has started and so
+                can no longer be iterated.
         """
         self.is_used = True
+        check_outside(self)
         loop = running_loop()
         with self._begin_lock:
             if self._task is None:
                 self._pick = pick
-                self._task = loop.create_task(self._do_work(), context=self._context())
+                context = self._context()
+                context.run(_PART_OF.set, (*_PART_OF.get(), self))
+                self._task = loop.create_task(self._do_work(), context=context)
                 self._task.add_done_callback(lambda _: self._ended.set_result(None))
             elif pick is not None:
                 raise UsageError("a run is iterated once, and before it is awaited: ask again for another")

@@ -26,7 +26,7 @@ from vibe.sdk.options import (
     raised,
     surroundings,
 )
-from vibe.sdk.run import Run, RunWork, call_in_loop, running_loop, wait_for_end
+from vibe.sdk.run import Run, RunWork, call_in_loop, check_outside, running_loop, wait_for_end
 from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Session:
         self._task: asyncio.Task[None] | None = None
         self._opened, self._closing, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Lock()
         self._error: BaseException | None = None
+        self._at_work: RunWork[Any] | None = None
         self._talk: OpenTalk | None = None
 
     async def __aenter__(self) -> Self:
@@ -101,10 +102,12 @@ class Session:
         A second call does nothing.
 
         Raises:
+            UsageError: If a tool or callback of the session calls it.
             EnvironmentFailure: If its end could not be published.
         """
         if self._task is None or self._task.done():
             return
+        check_outside(self._at_work)
         self._check_loop(self._task)
         self._closing.set()
         await wait_for_end(self._task)
@@ -152,6 +155,7 @@ class Session:
         """Wait for the prompt's turn, check it, and have it answered."""
         if self._talk is None or self._task is None:
             raise UsageError("the session is not open: use `async with Session(...)`, or await open()")
+        check_outside(self._at_work)
         self._check_loop(self._task)
         with CancelScope() as waiting:
             work.serve(waiting.cancel)
@@ -161,8 +165,10 @@ class Session:
         try:
             if self._closing.is_set() or self._task.done():
                 raise UsageError(f"the session is closed: go on with resume={self.session_id!r}")
+            self._at_work = work
             return await self._talk.answer(await prepare(), work)
         finally:
+            self._at_work = None
             self._turn.release()
 
     def _check_loop(self, task: asyncio.Task[None]) -> None:

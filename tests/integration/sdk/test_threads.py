@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from ipc.events import ModelStartedEvent
 from tests.fakes.model_server import Reply
 from tests.integration.sdk.conftest import STOPS_MIDWAY, Program, calls
-from vibe.sdk import NotCompleted, Run, Session
+from vibe.sdk import NotCompleted, Run, Session, UsageError
 
 SLEEPS = calls("bash", '{"command": "sleep 60"}')
 Stop = Callable[[Run[Any], Session], object]
@@ -104,3 +105,87 @@ async def test_what_is_cancelled_within_a_callback_is_raised_as_an_error(
         await program.query("Hi", **options)
 
     assert not (program.folder / "n.txt").exists()
+
+
+PART = "a tool or callback can't wait for the work it is part of"
+Wait = Callable[[Session], Any]
+
+
+async def sends(session: Session) -> None:
+    await session.send("Inside")
+
+
+async def gathers(session: Session) -> None:
+    await asyncio.gather(session.send("Inside"), asyncio.sleep(0))
+
+
+async def iterates(session: Session) -> None:
+    async for _ in session.send("Inside"):
+        pass
+
+
+async def closes(session: Session) -> None:
+    await session.close()
+
+
+def in_a_thread(session: Session) -> None:
+    session.send("Inside").wait()
+
+
+@pytest.mark.parametrize("wait", [sends, gathers, iterates, closes, in_a_thread])
+async def test_a_tool_that_would_wait_for_its_own_session_gets_an_error_at_once(program: Program, wait: Wait) -> None:
+    program.says(calls("look"), "done", "again")
+
+    def look() -> Any:
+        return wait(session)
+
+    async with program.session(tools=[look]) as session:
+        answer = await asyncio.wait_for(session.send("Look"), 30)
+        results = [one["content"] for one in program.messages() if one["role"] == "tool"]
+        assert (answer.text, PART in results[0]) == ("done ", True)
+        assert (await session.send("Go on")).text == "again "
+
+
+async def test_a_tool_two_sessions_away_gets_that_error_too(program: Program) -> None:
+    program.says(calls("ask_other"), calls("ask_back"), "heard", "done")
+    told: list[str] = []
+
+    async def ask_back() -> None:
+        try:
+            await session.send("Inside")
+        except UsageError as error:
+            told.append(str(error))
+
+    async def ask_other() -> str:
+        async with program.session(tools=[ask_back]) as other:
+            return (await other.send("There")).text
+
+    async with program.session(tools=[ask_other]) as session:
+        answer = await asyncio.wait_for(session.send("Look"), 30)
+
+    assert (answer.text, len(told)) == ("done ", 1)
+    assert PART in told[0]
+
+
+async def test_a_callback_that_waits_for_its_own_run_is_raised(program: Program) -> None:
+    program.says(calls("write_file", '{"path": "b.txt", "content": "two"}'), "done")
+
+    async def approve(_: object) -> bool:
+        return bool(await run)
+
+    run: Run[Any] = program.query("Write", approve=approve)
+    with pytest.raises(UsageError, match=PART):
+        await asyncio.wait_for(run, 30)
+
+
+async def test_a_task_begun_by_on_event_may_wait_for_the_session(program: Program) -> None:
+    program.says("one", "two")
+    begun: list[asyncio.Future[Any]] = []
+
+    def on_event(event: object) -> None:
+        if not begun and isinstance(event, ModelStartedEvent):
+            begun.append(asyncio.ensure_future(session.send("And then?")))
+
+    async with program.session(on_event=on_event) as session:
+        answer = await session.send("First")
+        assert (answer.text, (await asyncio.wait_for(begun[0], 30)).text) == ("one ", "two ")

@@ -17,15 +17,7 @@ from anyio import Semaphore
 from msgspec import Struct, convert, field, structs, to_builtins
 from pydantic import BaseModel
 
-from ipc.events import (
-    ApprovalRequestEvent,
-    Display,
-    ToolCallEvent,
-    ToolQueuedEvent,
-    ToolResultEvent,
-    ToolStreamEvent,
-    WarningEvent,
-)
+from ipc import events as e
 from ipc.sink import EventSink
 from vibe.core.hooks.runner import HookAnswer, HookCall
 from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
@@ -101,7 +93,7 @@ class _PendingCall(Struct, kw_only=True):
     denial: Denial | None = None
     told: _Told = _Told()
     paths: tuple[Path, ...] | None = None
-    display: Display | None = None
+    display: e.Display | None = None
     only_read: bool = True
 
     @property
@@ -189,7 +181,7 @@ class ToolExecutor:
         at_once = len(tuple(takewhile(lambda item: item.read_only, pending[:SIDE_BY_SIDE])))
         for item in pending[max(at_once, 1) :]:
             summary = self._mask.printed(item.summary)
-            self._sink.publish(ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
+            self._sink.publish(e.ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
 
     def _prepare(self, call: ToolCall) -> _PendingCall:
         """Find the tool and validate the arguments. Anything wrong becomes the call's ``problem``."""
@@ -228,7 +220,7 @@ class ToolExecutor:
         item.started = perf_counter()
         _set_summary(item)  # Again, because the other calls may have changed what it means.
         self._sink.publish(
-            ToolCallEvent(
+            e.ToolCallEvent(
                 tool_call_id=item.call.id,
                 tool=item.name,
                 arguments=self._mask.inside(item.arguments),
@@ -306,10 +298,10 @@ class ToolExecutor:
             return CallRefusal(by="rule", reason=restriction)
         return await self._gate.admit(tool, args, self._question(item))
 
-    def _question(self, item: _PendingCall) -> ApprovalRequestEvent:
+    def _question(self, item: _PendingCall) -> e.ApprovalRequestEvent:
         """Return a draft of the approval request: all that is known without looking at what the call touches."""
         shown, summary, call_id = self._mask.inside(item.arguments), self._mask.printed(item.summary), item.call.id
-        return ApprovalRequestEvent(
+        return e.ApprovalRequestEvent(
             request_id="", tool_call_id=call_id, tool=item.name, arguments=shown, summary=summary, rule=""
         )
 
@@ -354,9 +346,9 @@ class ToolExecutor:
         return item.told.format_result
 
     def _announce_wait(self, message: str) -> None:
-        self._sink.publish(WarningEvent(code=WAITS, message=message))
+        self._sink.publish(e.WarningEvent(code=WAITS, message=message))
 
-    def _masked_display(self, display: Display | None) -> Display | None:
+    def _masked_display(self, display: e.Display | None) -> e.Display | None:
         """Return a display without secrets, and with text that can be encoded."""
         if display is None:
             return None
@@ -376,7 +368,7 @@ class ToolExecutor:
     def _show(self, item: _PendingCall, event: base.ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
         self._sink.publish(
-            ToolStreamEvent(
+            e.ToolStreamEvent(
                 tool_call_id=item.call.id,
                 tool=item.name,
                 text=text,
@@ -405,7 +397,7 @@ class ToolExecutor:
         if item.started is None:
             return
         self._sink.publish(
-            ToolResultEvent(
+            e.ToolResultEvent(
                 tool_call_id=item.call.id,
                 tool=item.name,
                 status=status,
