@@ -65,13 +65,11 @@ class SessionUpdates:
         self._calls: dict[str, tuple[str, e.ToolCallEvent]] = {}
         self._output: dict[str, str] = {}
         self._terminals: dict[str, str] = {}
-        self._limit: int | None = None
-        self._cost: float | None = 0.0
-        self._agents: dict[str, str] = {}
         self._entries: list[schema.PlanEntry] = []
 
     def for_event(self, event: e.Event) -> list[SessionUpdate]:
         """Return the updates for an event."""
+        apply(self._view, event)
         return [*self._event_updates(event), *self._plan_updates(event)]
 
     def end_calls(self) -> list[SessionUpdate]:
@@ -112,10 +110,6 @@ class SessionUpdates:
             case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _from_subagent(event):
                 kind = "warning" if isinstance(event, e.WarningEvent) else "error"
                 yield thought_chunk(f"{kind}: {plain_line(event.message)}\n")
-            case e.SubAgentStartedEvent():
-                self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
-            case e.ModelStartedEvent() if not _from_subagent(event):
-                self._limit = event.context_limit
             case _:
                 pass
 
@@ -135,13 +129,14 @@ class SessionUpdates:
             yield message_chunk(plain(event.text))
 
     def _call(self, event: e.ToolCallEvent) -> SessionUpdate:
-        agent = event.subagent_step_id or (self._agents.get(event.subagent_id or "", "subagent"))
+        agent = self._view.agent_of(event)
+        who = event.subagent_step_id or plain_line((agent and (agent.profile or agent.title)) or "subagent")
         shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
         own = not _from_subagent(event)
         self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
         return helpers.start_tool_call(
             self.call_id(event.tool_call_id),
-            title_of(event) if own else f"{agent}: {title_of(event)}",
+            title_of(event) if own else f"{who}: {title_of(event)}",
             kind=kind_of(event.tool),
             status="in_progress",
             locations=locations_of(event.arguments, self._root),
@@ -163,18 +158,16 @@ class SessionUpdates:
             yield helpers.update_plan([_todo(item) for item in event.display.items])
 
     def _usage(self, event: e.UsageEvent) -> Iterator[SessionUpdate]:
-        known = self._cost is not None and event.cost_usd is not None
-        self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
-        if self._limit is not None and not _from_subagent(event):
-            cost = None if self._cost is None else schema.Cost(amount=self._cost, currency="USD")
+        main, spent = self._view.main, self._view.spent.cost_usd
+        if main is not None and main.context_limit is not None and not _from_subagent(event):
+            cost = None if spent is None else schema.Cost(amount=spent, currency="USD")
             used = event.prompt_tokens + event.completion_tokens
-            yield schema.UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
+            yield schema.UsageUpdate(session_update="usage_update", used=used, size=main.context_limit, cost=cost)
 
     def _plan_updates(self, event: e.Event) -> list[SessionUpdate]:
         """Return the current plan if it has changed, with its steps in the order of the plan."""
         if event.plan_id is None:
             return []
-        apply(self._view, event)
         plan = self._view.plan
         entries = [] if plan is None else [_entry(step) for step in plan.listed()]
         if entries == self._entries:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from planner.plan.dag import Dag, topological_order
+from planner.plan.dag import Dag
 from planner.plan.diagnostics import GraphError
 from planner.report.graph_svg import GraphLayout, curve, lay_out
+from vibe.view.plan_view import depths
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 196, 62, 26, 44, 10
 """Sizes of boxes, the gaps between them, and the margin of the drawing, in pixels."""
@@ -58,9 +59,7 @@ def boxes_of(parents: Parents) -> dict[str, list[str]]:
 
 
 def _layers(parents: Parents) -> dict[str, list[str]]:
-    depth: dict[str, int] = {}
-    for step_id in topological_order(parents):
-        depth[step_id] = max((depth[above] + 1 for above in parents[step_id]), default=0)
+    depth = depths(parents)
     depth_per_box = -(-(max(depth.values()) + 1) // MOST_BOXES)
     layers: defaultdict[int, list[str]] = defaultdict(list)
     for step_id in parents:

@@ -432,24 +432,15 @@ LINE_CHARACTERS = 400
 
 
 class Totals(Struct, kw_only=True):
-    """Tokens and calls, added up. ``cost_usd`` is None once the price of any call is unknown."""
+    """Calls, added up with their prompt and completion tokens. ``cost_usd`` is None once any price is unknown."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
+    tokens: int = 0
     calls: int = 0
     cost_usd: float | None = 0.0
 
-    @property
-    def tokens(self) -> int:
-        """The prompt tokens plus the completion tokens."""
-        return self.prompt_tokens + self.completion_tokens
-
     def add(self, event: e.UsageEvent) -> None:
         """Add a settled model call."""
-        self.prompt_tokens += event.prompt_tokens
-        self.completion_tokens += event.completion_tokens
-        self.cached_tokens += event.cached_tokens
+        self.tokens += event.prompt_tokens + event.completion_tokens
         self.calls += 1
         self.cost_usd = None if self.cost_usd is None or event.cost_usd is None else self.cost_usd + event.cost_usd
 

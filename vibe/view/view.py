@@ -96,7 +96,6 @@ class RunView(Struct, kw_only=True, eq=False):
 
     key: Key
     source: str
-    started_at: float
     updated_at: float
     seq: int = 0
     ended_at: float | None = None
@@ -182,7 +181,7 @@ def apply(view: View, event: e.Event) -> Changed:
     run = view.runs.get(event.source)
     if run is None:
         key = ("runs", event.source)
-        run = RunView(key=key, source=event.source, started_at=event.ts, updated_at=event.ts)
+        run = RunView(key=key, source=event.source, updated_at=event.ts)
         view.runs[event.source] = run
     if event.seq:
         if event.seq <= run.seq:

@@ -44,15 +44,14 @@ class ProjectDoc(Struct, frozen=True, kw_only=True):
 
 
 class ProjectDocs(Struct, frozen=True, kw_only=True):
-    """The instructions for a whole workspace. ``lineage`` is the workspace and the folders above it, nearest first."""
+    """The instructions for a whole workspace."""
 
     docs: tuple[ProjectDoc, ...] = ()
-    lineage: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, home: Path, lineage: Sequence[Path], trusts: Trusts) -> ProjectDocs:
-        """Read the user's own file and those of the trusted folders in ``lineage``; blocks.
+        """Read the user's own file and those of the trusted folders in ``lineage``, nearest first; blocks.
 
         Each file gets an equal share of ``MAX_BYTES``, and the unused part of a share goes to the others. The nearest
         files come last, where they have the most weight.
@@ -61,7 +60,7 @@ class ProjectDocs(Struct, frozen=True, kw_only=True):
         files = [file for folder in lineage if trusts(folder) for file in _files_in(folder, trusts, warnings)]
         files += _files_in(home, lambda _: True, warnings)
         docs = _read_all(files, MAX_BYTES, warnings)
-        return cls(docs=tuple(reversed(docs)), lineage=tuple(lineage), warnings=tuple(warnings))
+        return cls(docs=tuple(reversed(docs)), warnings=tuple(warnings))
 
     def prompt_section(self) -> str:
         """Return the section of a system prompt with the instructions; empty without any."""
