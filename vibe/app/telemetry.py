@@ -129,7 +129,7 @@ class _Link(Session):
 
     until, status, failed = math.inf, 0, 0
     is_taken = True
-    """Whether the receiver took the last request, if there was one."""
+    """True unless the receiver refused the last request."""
 
     def request(self, *args: Any, **options: Any) -> Response:
         """Send a request for an exporter, which tries again after a pause unless this raises a RequestException."""

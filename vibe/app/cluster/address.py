@@ -26,7 +26,7 @@ RENEW = "make new ones with `vibe cluster certs DIR` and give them to every mach
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})(?:x([1-9][0-9]{0,3}))?")
 _LINK = re.compile(r"(tls|tcp)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _UNTIMELY = {9: "is not valid yet by the clock here: correct this machine's clock", 10: f"has expired: {RENEW}"}
-"""What is wrong with a certificate, by OpenSSL's error number, if the time is."""
+"""The problem of a certificate that is not of this time, by OpenSSL's error number."""
 
 
 class ClusterError(EnvironmentFailure):
