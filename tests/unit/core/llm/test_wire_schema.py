@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vibe.core.llm.backend.assembly import as_declared, wire_schema
+from vibe.core.llm.backend.tool_schemas import as_declared, wire_schema
 
 ODD = {
     "filter[x]": {"type": "array"},

@@ -10,9 +10,10 @@ from typing import Any, Final
 from msgspec import Raw, Struct, field, json, structs
 
 from vibe.core.config.models import ProviderConfig, Thinking
-from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of, wire_schema
+from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
 from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
+from vibe.core.llm.backend.tool_schemas import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.history import EMPTY_ANSWER
 from vibe.core.llm.port import ModelRequest, ToolSchema

@@ -20,9 +20,9 @@ from vibe.core.llm.backend.assembly import (
     read_cost,
     read_usage,
     source_of,
-    wire_schema,
 )
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
+from vibe.core.llm.backend.tool_schemas import wire_schema
 from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
