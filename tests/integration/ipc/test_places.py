@@ -20,6 +20,7 @@ from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
 from ipc.registry import LEFTOVERS_KEPT_S, SWEEP_EVERY_S, Registry, RunInfo
 from tests.architecture.project import ROOT
 from tests.fakes.unprivileged import folder_of_nobody
+from tests.fakes.waiting import until, written
 from tests.integration.ipc.processes import start
 
 INFO = RunInfo(cwd="/", title="a test")
@@ -155,15 +156,17 @@ def test_the_next_run_removes_the_sockets_of_one_that_was_killed_and_keeps_its_j
     publisher = start("publish", vibe_home, "first", 1000, 10)
     assert publisher.stdout is not None
     publisher.stdout.readline()
+    folder = vibe_home / "run" / folder_name("first")
     with open_bus(vibe_home, "beside"):
-        assert len(list((vibe_home / "run" / folder_name("first")).glob("*.ipc"))) == 2, "it lives"
+        assert len(list(folder.glob("*.ipc"))) == 2, "it lives"
+    until(lambda: written(folder / "journal.jsonl"))
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
 
     with open_bus(vibe_home, "next") as bus:
         sockets = {path.parent for path in (vibe_home / "run").rglob("*.ipc")}
         assert sockets == {Path(bus.entry.journal).parent}
-    assert (vibe_home / "run" / folder_name("first") / "journal.jsonl").stat().st_size > 0
+    assert written(folder / "journal.jsonl")
 
 
 @pytest.mark.parametrize("name", ["own.sock", "own.sock.replay", "own.sock.control"])
