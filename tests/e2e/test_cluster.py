@@ -281,7 +281,8 @@ def test_what_a_killed_run_left_at_work_on_this_machine_is_gone_once_it_is_resum
     vibe: VibeCommand, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
-    in_worktrees(vibe, command_step("s", f"test -e {begun} || {{ setsid sleep 300 & touch {begun}; sleep 300; }}"))
+    hides = f"setsid sh -c 'touch {begun}; exec sleep 300'"
+    in_worktrees(vibe, command_step("s", f"test -e {begun} || {{ {hides} & sleep 300; }}"))
     run = vibe.start("plan", "run", "p.json", "--cluster", "local:1", "--auto-approve", "--output", "json")
     until(begun.exists)
     folder = vibe.home / "plans" / vibe.plan_ids()[0]
