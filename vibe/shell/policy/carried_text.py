@@ -126,7 +126,7 @@ def _git_text(words: Sequence[str]) -> Iterator[str]:
         if word in seen:
             continue  # the words after it were read at its first occurrence
         if GIT_RUNNING_KEY.match(word):
-            yield word.partition("=")[2].removeprefix("!")
+            yield _setting_text(*word.removeprefix("-c").split("=", 1))
         elif word.startswith("!"):
             yield word[1:]
         elif word in GIT_TOOLS:
@@ -152,7 +152,13 @@ def _git_setting(words: Sequence[str]) -> Iterator[str]:
     """Yield the programs that ``git config KEY VALUE`` names."""
     for key, value in pairwise(words):
         if GIT_SETTING.fullmatch(key) and not value.startswith("-"):
-            yield value.removeprefix("!")
+            yield _setting_text(key, value)
+
+
+def _setting_text(key: str, value: str) -> str:
+    """Return the shell text that a setting of git stands for. An alias without ``!`` is a command of git."""
+    is_command = key.lower().startswith("alias.") and not value.startswith("!")
+    return f"git {value}" if is_command else value.removeprefix("!")
 
 
 def likely_texts(words: Words) -> Iterator[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -65,13 +67,11 @@ class Feed(Enum):
     TABLE = "a table of jobs"
     SCRIPT = "a program text"
     RECIPES = "rules of a makefile"
-    VALUES = "values that are run later"
 
 
 INPUT_NAMES = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\d+")
 """Names for the input a line feeds to a program. ``/dev/null`` stands for a process substitution."""
 WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", *SHELLS})
-STORES_INPUT = frozenset({"mapfile", "read", "readarray"})
 JOB_TIME = re.compile(r"^[^\S\n]*+(?:@\w++|(?:[\d*,/-]++[^\S\n]++){5})[^\S\n]*+", re.MULTILINE)
 
 
@@ -95,8 +95,6 @@ def uses_of_input(words: Words, *, fed: bool) -> Iterator[Feed]:
         yield Feed.RECIPES
     elif (program in SCRIPTED or program == "sed") and (takes_input or program in {"ed", "ex"}):
         yield Feed.SCRIPT
-    if program in STORES_INPUT:
-        yield Feed.VALUES
 
 
 def _runs_what_it_reads(words: Words) -> bool:
@@ -112,8 +110,6 @@ def _runs_what_it_reads(words: Words) -> bool:
 
 def fed_texts(line: ShellLine, feed: Feed) -> Iterator[str]:
     """Yield the shell text that a line may feed to a program with this use of its input."""
-    if feed is Feed.VALUES and all(command.words and command.words[0].text is not None for command in line.commands):
-        return
     for text in _inputs(line):
         if feed is Feed.SCRIPT:
             yield from commands_in(text)
@@ -203,6 +199,8 @@ def runs_unknown(words: Words) -> bool:
 def held_values(line: ShellLine) -> Iterator[str]:
     """Yield the values of the variables and positional parameters that the line sets."""
     yield from (value for _, value in line.assigned)
+    for _, members in groupby(line.assigned, itemgetter(0)):
+        yield " ".join(value for _, value in members)  # those of an array come one by one
     yield from _inputs(line)
     for command in line.commands:
         if command.argv[:1] == ("set",) or command.argv[:2] == ("printf", "-v"):
@@ -236,6 +234,11 @@ SWITCHES_USER_WITH = {
 }
 """Programs that act as another user when given one of these options."""
 
+ADDS_WORDS = frozenset({"parallel", "sem", "xargs"})
+"""Programs that add words of their input to the command they run, or put them in the place of a ``PLACEHOLDER``."""
+PLACEHOLDER = re.compile(r"\W+")
+PLAIN_WORD = re.compile(r"[\w./+-]+")
+
 AMBIGUOUS = frozenset({"screen", "top", "view"})
 """Programs whose names are also everyday words, so they are denied only where a program is surely meant."""
 
@@ -263,12 +266,12 @@ def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspectio
     parsed = parse_line(line)
     if SHOWS_A_FILE.fullmatch(line):
         standalone -= PAGERS
-    inspector = _Inspector(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
+    inspector = _Inspector(denied, standalone, line)
     if parsed.opaque:
-        return inspector.judge_unreadable(line, parsed.opaque)
+        return inspector.judge_unreadable(parsed.opaque)
     inspector.inspect(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
     if inspector.opaque and not inspector.denied:
-        return inspector.judge_unreadable(line, inspector.opaque, each_time=True)
+        return inspector.judge_unreadable(inspector.opaque, each_time=True)
     return Inspection(denied=inspector.denied, each_time=_other_user_reason(inspector.user_switch))
 
 
@@ -279,22 +282,23 @@ def _other_user_reason(program: str) -> str:
 class _Inspector:
     """Goes through a line and the scripts in it, reading each text once, and notes the first finding of each kind."""
 
-    def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
+    def __init__(self, entries: Entries, standalone: frozenset[str], line: str) -> None:
         self._entries: dict[str, list[tuple[str, ...]]] = {}
         for entry in entries:
             program = name_of(entry[0]) if entry[0].startswith("/") else entry[0]
             self._entries.setdefault(program, []).append(entry)
         self._standalone = standalone
         self._seen: set[tuple[str, bool]] = set()
-        self._remaining = limit
+        self._remaining = MAX_GROWTH * len(line) + SPARE_TEXT
+        self._line_words = frozenset(PLAIN_WORD.findall(line))
         self._patience = Patience()
         self.denied = ""
         self.user_switch = ""
         self.opaque = ""
 
-    def judge_unreadable(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
+    def judge_unreadable(self, why: str, *, each_time: bool = False) -> Inspection:
         """Judge a line that can't be read fully by the plain words in it."""
-        words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
+        words = set(map(name_of, self._line_words))
         user_switch = next(iter(sorted(words & SWITCHES_USER)), "")
         listed = next(iter(sorted(words & self._entries.keys())), "")
         if listed:
@@ -331,7 +335,10 @@ class _Inspector:
             if len(starts) > MAX_POSITIONS:
                 self.opaque = "its programs are nested too deeply to check"
                 return
-            for inner in (words[start:] for start in starts):
+            for start in starts:
+                inner = words[start:]
+                if any(name_of(words[before]) in ADDS_WORDS for before in starts if before < start):
+                    inner = (*(None if PLACEHOLDER.fullmatch(word or "-") else word for word in inner), None)
                 self._judge(inner, fed=fed, sure=sure)
                 feeds.update(dict.fromkeys(uses_of_input(inner, fed=fed)))
                 runs_values = runs_values or runs_unknown(inner)
@@ -374,8 +381,9 @@ class _Inspector:
         if not sure and program in AMBIGUOUS:
             return
         entries = [entry for name in {first, program, unversioned(program)} for entry in self._entries.get(name, ())]
-        if any(_matches_entry(words, entry) for entry in entries):
-            self.denied = self.denied or f"{' '.join(known(words[:3]))!r} is on the deny list"
+        denying = [entry for entry in entries if _matches_entry(self._completed(words, entry), entry)]
+        if denying:
+            self.denied = self.denied or f"{' '.join(denying[0])!r} is on the deny list"
         elif sure and self._standalone & {program, unversioned(program)} and _waits_for_typing(words, fed=fed):
             waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
             self.denied = self.denied or waits
@@ -388,6 +396,14 @@ class _Inspector:
             or (options and any(options.fullmatch(word) for word in words if word is not None))
         ):
             self.user_switch = self.user_switch or program
+
+    def _completed(self, words: Words, entry: tuple[str, ...]) -> Words:
+        """Return a command with the words of an entry that the line holds in place of those known only at run time.
+
+        They may be those: ``x=push; git $x``, ``echo push | xargs git``.
+        """
+        held = [word for word in entry[1:] if word in self._line_words]
+        return [part for word in words for part in (held if word is None else [word])]
 
 
 def _readings(command: ShellCommand) -> Iterator[Words]:
@@ -444,20 +460,19 @@ def _begins_with_operands(words: Sequence[str], operands: Sequence[str]) -> bool
 
     The word after an option may be its value or an operand, so both readings are tried.
     """
-    positions_now = {0}
-    for operand in operands:
-        reached: set[int] = set()
-        pending = list(positions_now)
-        while pending:
-            index = pending.pop()
-            if index >= len(words) or index in reached:
-                continue
-            if words[index].startswith("-"):
-                pending += [index + 1, index + 2]
-            elif words[index] == operand:
-                reached.add(index + 1)
-        positions_now = reached
-    return bool(positions_now)
+    states = {(0, False)}  # the operands found, and whether this word comes after an option
+    for word in words:
+        states = {
+            state
+            for found, free in states
+            for state, holds in (
+                ((found, True), word.startswith("-")),
+                ((found, False), free or found == len(operands)),
+                ((found + 1, False), operands[found : found + 1] == [word]),
+            )
+            if holds
+        }
+    return any(found == len(operands) for found, _ in states)
 
 
 def _has_option(words: Sequence[str], option: str) -> bool:

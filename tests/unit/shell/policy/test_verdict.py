@@ -236,6 +236,57 @@ DENIED = [
 ]
 
 
+MAY_PUSH = [
+    "echo push | xargs git",
+    "printf 'push origin' | xargs -n2 git",
+    "xargs git <<< push",
+    "xargs -a <(echo push) git",
+    "cat <<E | xargs git\npush\nE",
+    "echo push | xargs -I{} git {}",
+    "echo push | xargs -I% timeout 5 git % origin",
+    "echo 'status push' | xargs -n1 env git",
+    "parallel git ::: push",
+    "echo push | parallel git {}",
+    "while read c; do git $c; done <<< push",
+    "echo push | while read c; do git $c; done",
+    'mapfile -t a <<< push; git "${a[@]}"',
+    'a=(push origin); git "${a[@]}"',
+    'a=(git push origin); "${a[@]}"',
+    'set -- push; git "$@"',
+    'f() { git "$@"; }; f push',
+    "f() { nice git $1 origin; }; f push",
+    "sh -c 'git \"$1\"' x push",
+    "bash -c 'git $0' push",
+    "find . -exec sh -c 'git \"$0\"' push ;",
+    "git -c alias.p=push p",
+    "git config alias.p push; git p",
+]
+
+
+@pytest.mark.parametrize("line", MAY_PUSH)
+def test_a_denied_subcommand_is_seen_however_the_program_gets_it(line: str) -> None:
+    verdict = classify(line, (), ["git push"])
+    assert verdict.permission is ToolPermission.NEVER
+    assert "git push" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git stash push",
+        "git log $(git rev-parse push)",
+        'git commit -m "$message"; echo push later',
+        'git -C "$d" log --grep push',
+        "git ls-files | xargs git add; git log push",
+        "echo push | xargs echo git",
+        "echo push | xargs git log",
+        "for b in push pull; do git branch -d $b; done",
+    ],
+)
+def test_a_word_of_a_denied_subcommand_elsewhere_denies_nothing(line: str) -> None:
+    assert classify(line, (), ["git push"]).permission is not ToolPermission.NEVER
+
+
 def judge(line: str) -> BashVerdict:
     return classify(line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE)
 
