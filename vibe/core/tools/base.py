@@ -85,6 +85,10 @@ class UnaskedConfig(BaseToolConfig):
     permission: ToolPermission = ToolPermission.ALWAYS
 
 
+REMARKS = frozenset({"description", "explanation", "reason", "instruction"})
+"""Arguments in which other agents have a model say why it makes a call. They change nothing about it."""
+
+
 class ToolArgs(BaseModel):
     """The base of the built-in tools' argument models and of the models nested in them. Unknown fields are refused."""
 
@@ -353,16 +357,25 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """Return the calls that were denied to agents that worked on behalf of this call."""
         return ()
 
+    def remarks(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the ``REMARKS`` among the arguments that the tool would refuse, and that are ignored."""
+        refuses = self.args_model().model_config.get("extra") == "forbid"
+        return tuple(REMARKS.intersection(raw).difference(self.get_parameters()["properties"])) if refuses else ()
+
     def parse(self, raw: Mapping[str, Any]) -> Args:
         """Validate the raw arguments of a call.
 
         Raises:
             ToolArgumentsError: they don't fit; the message names the schema path of each problem.
         """
+        ignored = self.remarks(raw)
         try:
-            return cast("Args", self.args_model().model_validate(dict(raw)))
+            return cast("Args", self.args_model().model_validate({key: raw[key] for key in raw if key not in ignored}))
         except ValidationError as error:
-            raise ToolArgumentsError(self.get_name(), describe_problems(error, "arguments")) from error
+            problems = describe_problems(error, "arguments")
+            if any(problem["type"] == "extra_forbidden" for problem in error.errors()):
+                problems += (f"it takes {', '.join(self.get_parameters()['properties']) or 'no arguments'}",)
+            raise ToolArgumentsError(self.get_name(), problems) from error
 
     async def execute(self, args: Args, ctx: InvokeContext, show: Callable[[ToolStreamLine], None]) -> Result:
         """Run the tool with validated arguments, whatever its shape. ``show`` receives the lines it streams.

@@ -43,8 +43,6 @@ CANCELLED = "The call was cancelled before it ended; what it had already done st
 """The result of a call that was cancelled while it ran."""
 NOT_STARTED = "The call was cancelled before it started."
 """The result of a call that was cancelled before it ran."""
-NOT_RUN = "The call was not run; go on without it, or say what you would need."
-"""The advice after the refusal of a tool that the agent lacks."""
 
 logger = logging.getLogger(__name__)
 
@@ -187,8 +185,7 @@ class ToolExecutor:
         """Find the tool and validate the arguments. Anything wrong becomes the call's ``problem``."""
         item = _PendingCall(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
         if (refusal := self._guidance.refusal(call.name)) is not None:
-            self._deny(item, CallRefusal(by="rule", reason=refusal))
-            item.problem = f"Denied: {refusal}. {NOT_RUN}"
+            item.problem = self._deny(item, CallRefusal(by="rule", reason=refusal))
             with suppress(ToolError):
                 item.arguments, item.raw = parse_arguments(item.name, call.arguments, {}), None
             return item
@@ -270,6 +267,8 @@ class ToolExecutor:
             content = await self._run(item, item.tool, self._context_of(item, again))
         if changed_by:
             content += f"\n\n(The hook {changed_by} changed the call; this was run: {item.summary})"
+        if ignored := item.tool.remarks(item.arguments):
+            content += f"\n\n(Not an argument of {item.name}, ignored: {', '.join(ignored)})"
         return "ok", content
 
     async def _admit(self, item: _PendingCall, tool: AnyTool, args: BaseModel) -> tuple[CallSubject | CallRefusal, str]:

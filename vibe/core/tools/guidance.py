@@ -9,7 +9,7 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct, field
 
-from vibe.core.config.patterns import canonical_tool_name
+from vibe.core.config.patterns import canonical_tool_name, our_tool_name
 from vibe.core.hooks.runner import HookAnswer, HookCall, HookRunner
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.instructions.project_docs import NestedDocs
@@ -50,7 +50,7 @@ class CallGuidance(Struct, kw_only=True):
 
     def refusal(self, tool: str) -> str | None:
         """Return why a read-only agent is denied a tool, or None if it is not. Knows both names of a tool."""
-        name = canonical_tool_name(tool)
+        name = our_tool_name(tool)
         if name not in map(canonical_tool_name, self.refused):
             return None
         return f"the agent {self.profile!r} is read-only and has no {name}"

@@ -221,19 +221,13 @@ def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, A
         return {}
     try:
         value: object = json.loads(text, parse_constant=refuse_constant)
-    except json.JSONDecodeError as error:
-        at = f"line {error.lineno} column {error.colno} (character {error.pos})"
-        raise _problem(tool, f"is not valid JSON: {error.msg} at {at}", schema) from error
-    except (ValueError, RecursionError) as error:
-        raise _problem(tool, f"is not valid JSON: {error}", schema) from error
+        msgspec.json.encode(value)
+    except (ValueError, OverflowError, RecursionError) as error:  # A lone surrogate, among others.
+        raise _problem(tool, f"is not valid JSON: {str(error).replace('(char', '(character')}", schema) from error
     if not isinstance(value, dict):
         raise _problem(tool, f"is {_KINDS.get(type(value), 'a number')}, not an object", schema)
     if is_deep(cast("object", value), DEEPEST):
         raise _problem(tool, f"is nested more than {DEEPEST} levels deep", schema)
-    try:
-        msgspec.json.encode(value)
-    except (ValueError, OverflowError, RecursionError) as error:  # For example a lone surrogate.
-        raise _problem(tool, f"holds what can't be passed on: {error}", schema) from error
     return cast("dict[str, Any]", value)
 
 

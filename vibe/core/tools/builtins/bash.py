@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from anyio import Event, to_thread
 from msgspec import Struct, structs
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 from ipc.events import CommandDisplay
 from vibe.core.tools.base import (
@@ -124,12 +124,17 @@ SEEN_BY_READERS = frozenset({
 """The only variables that a line in a read-only sandbox may see, since any other's value may be a secret."""
 
 
+_BACKGROUND = AliasChoices("background", "run_in_background", "is_background")
+
+
 class BashArgs(ToolArgs):
     """The shell line, and how it is run."""
 
     command: Annotated[str, Field(min_length=1)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
-    background: Annotated[bool, Field(description="run on after the call; gives a handle")] = False
+    background: Annotated[
+        bool, Field(validation_alias=_BACKGROUND, description="run on after the call; gives a handle")
+    ] = False
     unconfined: Annotated[bool, Field(description="outside the sandbox; a person must agree")] = False
 
 
@@ -292,15 +297,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             output_files=[str(file) for file in finished.output_files],
             note="\n".join(filter(None, notes)),
         )
+        text, exit_code = "", None if finished.lost else finished.exit_code
         if finished.timed_out:
-            shown = structs.replace(self.display(result), timed_out=True)
-            text = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
-            raise ToolError(f"{text}\n{_printed(result)}".rstrip()).showing(shown)
-        if finished.lost:
-            shown = structs.replace(self.display(result), exit_code=None)
-            text = (
-                f"it is unknown how the command ended: {finished.lost}; check what it has done before you run it again"
-            )
+            seconds = self._seconds(args)
+            taken = "" if args.timeout in {None, seconds} else f", as which `timeout` {args.timeout} was taken"
+            text = f"the command was stopped after {seconds} s{taken}; give a larger timeout, or make it do less"
+        elif finished.lost:
+            text = f"it is unknown how the command ended: {finished.lost}; check what it did before you run it again"
+        if text:
+            shown = structs.replace(self.display(result), timed_out=finished.timed_out, exit_code=exit_code)
             raise ToolError(f"{text}\n{_printed(result)}".rstrip()).showing(shown)
         missing = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
         if missing:
@@ -322,8 +327,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
                 )
 
     def _seconds(self, args: BashArgs) -> int:
-        """Return the timeout of a line in the foreground, in seconds."""
-        return min(args.timeout or self.config.default_timeout, self.config.max_timeout)
+        """Return the timeout of a line in the foreground, in seconds.
+
+        More than is allowed, in round thousands, is what models that know other agents say for milliseconds.
+        """
+        wanted, most = args.timeout or self.config.default_timeout, self.config.max_timeout
+        return min(wanted // 1000 if wanted > most and wanted % 1000 == 0 else wanted, most)
 
     async def _started(self, args: BashArgs, ctx: InvokeContext) -> _RunningLine:
         """Start the line.

@@ -35,6 +35,8 @@ _AZURE = "168.63.129.16"
 """The address at which Azure gives its machines secrets, which looks public: "What is IP address 168.63.129.16" in the
 documentation of its virtual networks. Those of other clouds are link-local, private or special-purpose addresses.
 """
+_CLOSED = ("loopback", "link_local", "multicast", "private", "reserved", "site_local")
+"""Kinds of addresses that are not public, as ``ipaddress`` names its checks; only IPv6 knows the last."""
 _NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20")))
 """Special-purpose networks of the registries (RFC 6890) that some Python versions consider public."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -95,18 +97,10 @@ def refusal(address: str) -> str | None:
         return "is where Azure keeps the secrets of a machine"
     if ip.is_unspecified:
         return "means this machine"
-    for is_so, kind in (
-        (ip.is_loopback, "is a loopback address"),
-        (ip.is_link_local, "is a link-local address"),
-        (ip.is_multicast, "is a multicast address"),
-        (ip.is_private, "is a private address"),
-        (not ip.is_global or any(ip in network for network in _NOT_GLOBAL), "is not a public address"),
-        (ip.is_reserved, "is a reserved address"),
-        (isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local, "is a private address"),
-    ):
-        if is_so:
-            return kind
-    return None
+    kind = next((kind for kind in _CLOSED if getattr(ip, f"is_{kind}", False)), "")
+    if kind:
+        return f"is a {kind.replace('_', '-')} address"
+    return None if ip.is_global and not any(ip in network for network in _NOT_GLOBAL) else "is not a public address"
 
 
 def _host(url: str, name: str) -> str:

@@ -74,6 +74,13 @@ async def test_a_timeout_is_an_error_with_what_was_printed(tmp_path: Path) -> No
     assert re.search(r"stopped after \d+ s.*\nhalf way", told)
 
 
+async def test_a_timeout_in_milliseconds_is_taken_as_such_and_said(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="after 1 s, as which `timeout` 5000 was taken"):
+        await Caller(root=tmp_path).call(make(Bash, max_timeout=1), command="sleep 600", timeout=5000)
+    with pytest.raises(ToolError, match="after 4 s, as which `timeout` 4000 was taken"):
+        await Caller(root=tmp_path).call(make(Bash), command="sleep 600", timeout=4000)
+
+
 async def test_the_longest_timeout_is_a_setting(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="after 1 s"):
         await Caller(root=tmp_path).call(make(Bash, max_timeout=1), command="sleep 600", timeout=500)
