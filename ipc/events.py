@@ -966,13 +966,17 @@ class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
 
 
 class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
-    """One model call was charged to the budget. ``cost_usd`` is None, rather than 0, if the price is unknown."""
+    """One model call was charged to the budget. ``cost_usd`` is None, rather than 0, if the price is unknown.
+
+    If it is ``estimated``, answers that broke off are part of it, of which the provider tells no figures.
+    """
 
     model: str
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     cost_usd: float | None = None
+    estimated: bool = False
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True, tag="warning"):

@@ -81,9 +81,8 @@ class Compactor(Struct, frozen=True):
         """
         messages = list(self.kit.transcript.messages)
         allowed = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
-        keep = min(
-            allowed, estimate_messages(messages) // 2
-        )  # summarise at least half, even if the estimate is too low
+        # Summarise at least half, even if the estimate is too low.
+        keep = min(allowed, estimate_messages(messages) // 2)
         start = split_recent(messages, keep)
         if start == 0:
             raise VibeError("there is nothing to summarise")
@@ -144,7 +143,7 @@ class Compactor(Struct, frozen=True):
         announcer = CallAnnouncer(self.kit.sink, self.kit.model, None, COMPACT)
         completion = await complete_within_budget(self.kit, request, announcer, size)
         self.kit.transcript.spend(completion.usage, completion.cost_usd)
-        announce_usage(self.kit, completion.usage, completion.cost_usd)
+        announce_usage(self.kit, announcer, completion.usage, completion.cost_usd)
         return completion
 
 

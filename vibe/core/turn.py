@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,14 +12,14 @@ from msgspec import Struct, structs
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, Reservation, reserve_budget
+from vibe.core.budget import Budget, reserve_budget
 from vibe.core.config.models import ModelConfig
+from vibe.core.config.patterns import our_tool_name
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest, ToolSchema
-from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, total_of
 from vibe.core.middleware.port import Middleware, Reminders, TurnContext
 from vibe.core.session.folder import CANCELLED_RESULT, Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
@@ -172,32 +172,27 @@ class TurnRunner:
             caller=kit.caller,
             extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
         )
-        keep = partial(self._keep_partial, announcer, context_tokens) if kit.keeps_partial else None
+        keep = partial(self._keep_partial, announcer) if kit.keeps_partial else None
         completion = await complete_within_budget(kit, request, announcer, context_tokens, keep)
         message = structs.replace(
             completion.message,
+            tool_calls=tuple(_by_our_name(call, self.offered) for call in completion.message.tool_calls),
             usage=completion.usage,
             cost_usd=completion.cost_usd,
             cut=completion.finish_reason is FinishReason.LENGTH,
         )
-        self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
-        self._add_answer(message, completion.usage, announcer.message_id, completion.finish_reason.value)
+        self._counted, self._known_messages = conversation, sent
+        self._known_prompt = completion.usage.prompt_tokens - announcer.broken_off.usage.prompt_tokens
+        self._add_answer(message, announcer, completion.finish_reason.value)
         if completion.oddity and completion.oddity not in self._oddities:  # once is enough: every answer repeats it
             self._oddities.add(completion.oddity)
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
         return message
 
-    def _keep_partial(self, announcer: CallAnnouncer, context_tokens: int, reservation: Reservation) -> None:
-        """Keep an interrupted answer as far as it was given, and book an estimate of its cost."""
-        text = announcer.text
-        if not text.strip():
-            return
-        message = AssistantMessage(text, interrupted=True)
-        usage = Usage(prompt_tokens=context_tokens, completion_tokens=estimate_messages([message]), calls=1)
-        cost_usd = configured_cost(self._kit.model, usage)
-        reservation.settle(usage, cost_usd)
-        message = structs.replace(message, usage=usage, cost_usd=cost_usd)
-        self._add_answer(message, usage, announcer.message_id, INTERRUPTED)
+    def _keep_partial(self, announcer: CallAnnouncer) -> None:
+        """Keep an interrupted answer as far as it was given."""
+        message = AssistantMessage(announcer.text, interrupted=True, **structs.asdict(announcer.broken_off))
+        self._add_answer(message, announcer, INTERRUPTED)
 
     def _prompt_estimate(self) -> int:
         """Return the tokens the provider counted for the last request plus an estimate of what was added since."""
@@ -206,12 +201,12 @@ class TurnRunner:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         return self.estimate(*messages)
 
-    def _add_answer(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
+    def _add_answer(self, message: AssistantMessage, announcer: CallAnnouncer, finish_reason: str) -> None:
         """Add an answer to the conversation, and announce it and its usage."""
         self._transcript.append(message)
         self._sink.publish(
             AssistantEvent(
-                message_id=message_id,
+                message_id=announcer.message_id,
                 text=message.content,
                 tool_calls=len(message.tool_calls),
                 finish_reason=finish_reason,
@@ -219,7 +214,13 @@ class TurnRunner:
                 interrupted=message.interrupted,
             )
         )
-        announce_usage(self._kit, usage, message.cost_usd)
+        announce_usage(self._kit, announcer, message.usage or Usage(), message.cost_usd)
+
+
+def _by_our_name(call: ToolCall, offered: Collection[str]) -> ToolCall:
+    """Return a call under the name of the tool it means: models know the tools of other agents."""
+    name = our_tool_name(call.name)
+    return call if call.name in offered or name not in offered else structs.replace(call, name=name)
 
 
 async def complete_within_budget(
@@ -227,12 +228,13 @@ async def complete_within_budget(
     request: ModelRequest,
     announcer: CallAnnouncer,
     tokens: int,
-    on_cancel: Callable[[Reservation], None] | None = None,
+    on_cancel: Callable[[], None] | None = None,
 ) -> Completion:
     """Call the model: reserve the budget, announce the call, and settle what it cost.
 
     ``tokens`` is the estimated size of the request. A limit on the answer is sent to the provider only if the budget
-    leaves less room than the request's ``max_tokens``. ``on_cancel`` is called if a cancellation ends the call.
+    leaves less room than the request's ``max_tokens``. What answers took that broke off counts, too. ``on_cancel``
+    keeps the answer, with what it took, if a cancellation ends the call after its first words.
 
     Raises:
         ModelError: the model could not be reached or did not answer.
@@ -245,17 +247,24 @@ async def complete_within_budget(
         with announcer.announced(tokens):
             bounded = structs.replace(request, max_tokens=room if room < wanted else None)
             completion = await kit.backend.complete(bounded, announcer)
-        reservation.settle(completion.usage, completion.cost_usd)
-    except get_cancelled_exc_class():
-        if on_cancel is not None:
-            on_cancel(reservation)
+        total = total_of((completion, announcer.broken_off))
+        reservation.settle(total.usage, total.cost_usd)
+    except BaseException as error:
+        lost = announcer.broken_off
+        if lost.usage.calls:
+            reservation.settle(lost.usage, lost.cost_usd)
+            if on_cancel and isinstance(error, get_cancelled_exc_class()) and announcer.text.strip():
+                on_cancel()
+            else:
+                kit.transcript.spend(lost.usage, lost.cost_usd)
+                announce_usage(kit, announcer, lost.usage, lost.cost_usd)
         raise
     finally:
         reservation.release()
-    return completion
+    return structs.replace(completion, usage=total.usage, cost_usd=total.cost_usd)
 
 
-def announce_usage(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
+def announce_usage(kit: AgentKit, announcer: CallAnnouncer, usage: Usage, cost_usd: float | None) -> None:
     """Publish what a model call used and cost."""
     kit.sink.publish(
         UsageEvent(
@@ -264,5 +273,6 @@ def announce_usage(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
             completion_tokens=usage.completion_tokens,
             cached_tokens=usage.cached_tokens,
             cost_usd=cost_usd,
+            estimated=announcer.broken_off.usage.calls > 0,
         )
     )

@@ -174,7 +174,7 @@ def _subagent_finished(event: e.SubAgentFinishedEvent) -> str:
 def _usage(event: e.UsageEvent) -> str:
     cached = f", {event.cached_tokens} cached" if event.cached_tokens else ""
     tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
-    return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
+    return f"{event.model}: {'about ' if event.estimated else ''}{tokens}{_cost(event.cost_usd)}"
 
 
 def _server(event: e.ToolServerEvent) -> str:

@@ -120,6 +120,7 @@ async def test_a_conversation_that_keeps_nothing_is_as_before_the_call(tmp_path:
 
     assert kinds(bench.transcript.messages) == ["User", "Assistant", "Tool"]
     assert isinstance(bench.transcript.messages[-1], ToolMessage)
+    assert bench.account.usage.calls == bench.transcript.usage.calls == 2
 
 
 async def test_an_agent_at_rest_is_told_when_it_goes_on_and_hands_in_once_more(tmp_path: Path) -> None:

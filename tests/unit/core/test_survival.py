@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ipc.events import ToolResultEvent, WarningEvent
+from ipc.events import ToolResultEvent, UsageEvent, WarningEvent
 from tests.fakes.engine import Bench
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.models import answer, calling
@@ -39,6 +39,29 @@ async def test_malformed_arguments_come_back_with_the_path_in_the_schema(tmp_pat
     assert isinstance(told, ToolMessage)
     assert told.status == "error"
     assert "todos[1].content" in told.content or "todos.1.content" in told.content
+
+
+async def test_calls_as_other_agents_make_them_are_run_under_our_names(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("hello\n")
+    remarked = ("Bash", {"command": "cat b.txt", "description": "look at b", "run_in_background": False})
+    calls = calling(remarked, ("Read", {"file_path": "b.txt"}), ("Edit", {"file_path": "b.txt", "oldText": "x"}))
+    bench = Bench(root=tmp_path, answers=[calls, answer("ok")])
+
+    await bench.loop.act("go")
+
+    said = bench.model.requests[1].messages[2]
+    assert isinstance(said, AssistantMessage)
+    assert [call.name for call in said.tool_calls] == ["bash", "read_file", "search_replace"]
+    ran, read, refused = bench.model.requests[1].messages[3:]
+    assert (ran.content, read.content) == ("hello\n\n(Not an argument of bash, ignored: description)", "hello\n")
+    assert "arguments.oldText: extra inputs are not permitted; it takes file_path, content" in refused.content
+
+
+async def test_another_agents_name_for_a_tool_leads_round_no_refusal(tmp_path: Path) -> None:
+    guard = CallGuidance(profile="plan", refused=frozenset({"write_file"}))
+    for name in ("Write", "write", "write_file"):
+        bench = Bench(root=tmp_path, answers=[calling((name, WRITE[1])), answer("ok")], guidance=guard)
+        assert [denial.by for denial in (await bench.loop.act("go")).denied] == ["rule"]
 
 
 async def test_a_refused_call_is_denied_in_its_place_and_the_others_run(tmp_path: Path) -> None:
@@ -133,6 +156,37 @@ async def test_a_stream_that_goes_silent_is_cut_and_asked_again(tmp_path: Path) 
 
     assert (result.outcome, result.text.strip()) == (Outcome.COMPLETED, "whole")
     assert [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)] == ["model.retry"]
+    (used,) = bench.events(UsageEvent)
+    assert isinstance(used, UsageEvent)
+    assert used.estimated
+    assert used.prompt_tokens > 1_000 + 11  # the answer that broke off was asked for with the instructions and tools
+    assert used.completion_tokens > 7
+    assert (result.usage.calls, result.usage.prompt_tokens) == (2, used.prompt_tokens)
+    assert bench.account.usage == result.usage
+
+
+async def test_a_call_that_fails_after_its_first_words_counts(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[])
+    with ModelServer() as server:
+        server.enqueue(Reply(text="one two three", cut_after=2), Reply(status=400, body='{"error": {"message": "no"}}'))
+
+        result = await act(bench, server)
+
+    (used,) = bench.events(UsageEvent)
+    assert isinstance(used, UsageEvent)
+    assert (result.outcome, used.estimated, result.usage.calls) == (Outcome.FAILED, True, 1)
+    assert bench.account.usage == result.usage
+
+
+async def test_a_call_that_got_no_answer_costs_nothing(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[])
+    with ModelServer() as server:
+        server.enqueue(Reply(status=503, body="busy"), Reply(text="whole"))
+
+        result = await act(bench, server)
+
+    assert (result.usage.calls, result.usage.prompt_tokens) == (1, 11)
+    assert [event.estimated for event in bench.events(UsageEvent) if isinstance(event, UsageEvent)] == [False]
 
 
 async def test_a_refused_key_ends_the_work_at_once(tmp_path: Path) -> None:

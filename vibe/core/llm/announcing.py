@@ -20,6 +20,9 @@ from ipc.events import (
 from ipc.sink import EventSink
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.port import CallDelta, Delta, Notice, RetryNotice
+from vibe.core.llm.pricing import configured_cost
+from vibe.core.llm.tokens import CHARS_PER_TOKEN
+from vibe.core.messages import Spending, Usage, total_of
 
 WAIT = "model.wait"
 """The code of the warning that a model call waits for its turn; the agent's next event ends the wait."""
@@ -52,11 +55,16 @@ class CallAnnouncer(Struct, eq=False):
     _attempt: int = 1
     _started: float = 0.0
     _first: float | None = None
+    _context_tokens: int = 0
+    _characters: int = 0
+    broken_off: Spending = Spending()
+    """What the answers took that broke off, about: their provider charges for them and says nothing of it."""
 
     @contextmanager
     def announced(self, context_tokens: int) -> Generator[None]:
         """Announce the start and the end of the call made in the block; ``context_tokens`` estimates its request."""
         self._started = began = monotonic()
+        self._context_tokens = context_tokens
         self.sink.publish(
             ModelStartedEvent(
                 message_id=self.message_id,
@@ -85,11 +93,14 @@ class CallAnnouncer(Struct, eq=False):
                     duration_s=monotonic() - began,
                 )
             )
+            if status != "ok":
+                self._break_off()
 
     def notice(self, notice: Notice) -> None:
         """Announce a retry, or the start or the end of a wait."""
         if isinstance(notice, RetryNotice):
-            self._attempt, self._first = notice.attempt + 1, None
+            self._break_off()
+            self._attempt = notice.attempt + 1
             code, wait_seconds = "model.retry", notice.wait_seconds
             what = "model not reachable" if notice.unreachable else "model call failed"
             message = f"{what} · try {notice.attempt + 1} in {notice.wait_seconds:.1f} s · {notice.reason}"
@@ -102,6 +113,14 @@ class CallAnnouncer(Struct, eq=False):
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
         self.sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
 
+    def _break_off(self) -> None:
+        """Count the answer that broke off, if one had begun."""
+        if self._first is not None:
+            written = -(-self._characters // CHARS_PER_TOKEN)
+            usage = Usage(prompt_tokens=self._context_tokens, completion_tokens=written, calls=1)
+            self.broken_off = total_of((self.broken_off, Spending(usage, configured_cost(self.model, usage))))
+        self._first, self._characters = None, 0
+
     @property
     def text(self) -> str:
         """The answer so far."""
@@ -113,6 +132,7 @@ class CallAnnouncer(Struct, eq=False):
             self._first = monotonic() - self._started
         if delta.attempt != self._attempt:
             self._attempt, self._pieces, self._calls = delta.attempt, [], {}
+        self._characters += len(delta.text) + len(delta.reasoning) + len(delta.call.arguments if delta.call else "")
         if self.masked is None:
             return
         if delta.text:

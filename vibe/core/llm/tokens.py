@@ -34,9 +34,7 @@ def estimate_messages(messages: Iterable[Message]) -> int:
 
 def estimate_tools(tools: Iterable[ToolSchema]) -> int:
     """Estimate the tokens of tool schemas in a prompt."""
-    characters = sum(
-        len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters)) for tool in tools
-    )
+    characters = sum(len(tool.name + tool.description) + len(msgspec.json.encode(tool.parameters)) for tool in tools)
     return -(-characters // CHARS_PER_TOKEN)
 
 
@@ -47,6 +45,5 @@ def estimate_prompt(request: ModelRequest) -> int:
 
 def estimate_answer(message: AssistantMessage) -> int:
     """Estimate the tokens of an answer with its reasoning and its tool calls."""
-    characters = len(message.content) + len(message.reasoning)
-    characters += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return -(-characters // CHARS_PER_TOKEN)
+    reasoning = -(-len(message.reasoning) // CHARS_PER_TOKEN)
+    return reasoning + estimate_messages([message]) - MESSAGE_OVERHEAD
