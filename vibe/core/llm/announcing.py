@@ -58,7 +58,7 @@ class CallAnnouncer(Struct, eq=False):
     _context_tokens: int = 0
     _characters: int = 0
     broken_off: Spending = Spending()
-    """What the answers took that broke off, about: their provider charges for them and says nothing of it."""
+    """An estimate of the answers that broke off, for which the provider charges without saying how much."""
 
     @contextmanager
     def announced(self, context_tokens: int) -> Generator[None]:
