@@ -9,6 +9,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import chain, count, islice
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -25,6 +27,7 @@ MODEL_ORIGIN = "model"
 
 MAX_ID = 64
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_BY_NUMBER = re.compile(r"(?i:step)?[ #_-]*\d+")
 _NOT_IN_ID = re.compile(r"[^a-z0-9_-]+")
 
 Raw = dict[str, Any]
@@ -37,22 +40,89 @@ class Repaired(Struct, frozen=True, kw_only=True):
     repairs: tuple[str, ...]
 
 
-def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any]) -> Repaired:
-    """Return the plan in ``value``, a document without ``version`` and ``goal``.
+def mended(value: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
+    """Return a plan's document in the shape of a schema, with what was changed in it, one sentence each.
 
-    Ids become valid and unique, and every reference follows them. Dependencies of a step on itself, on unknown steps or
-    in a cycle are dropped. The plan's metadata notes the repairs, and that a model wrote it.
-
-    Raises:
-        PlanInvalidError: the plan has other problems; carries all of them.
+    Ids become valid and unique, and every reference follows them, also one by title. Dependencies of a step on itself,
+    on unknown steps or in a cycle are dropped.
     """
-    document = cast("Raw", json.loads(json.dumps(value)))
+    document = fitted(json.loads(json.dumps(value)), schema, schema.get("$defs", {}))
     repair = _Repair(document)
     repair.run()
-    origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repair.repairs} if repair.repairs else {})}
+    return document, tuple(repair.repairs)
+
+
+def repaired_plan(
+    document: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any], repairs: tuple[str, ...]
+) -> Repaired:
+    """Return the plan in a mended document; its metadata notes the repairs, and that a model wrote it.
+
+    Raises:
+        PlanInvalidError: the plan has problems; carries all of them.
+    """
+    origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repairs} if repairs else {})}
     head = {"version": FORMAT_VERSION, "goal": goal}
     text = json.dumps({**head, **document, **head, "metadata": origin}, indent=2, ensure_ascii=False) + "\n"
-    return Repaired(loaded=load_plan(text, where="the plan"), repairs=tuple(repair.repairs))
+    return Repaired(loaded=load_plan(text, where="the plan"), repairs=repairs)
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
+def fitted(value: Any, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    """Return a value in the shape of a schema with the definitions ``named``, where its meaning leaves no doubt.
+
+    Models write lists, numbers and truth values as text, a single text for a list of it, a number for an id, a word in
+    capitals, and null or nothing for what they leave out.
+    """
+    forms = [named[way["$ref"].rpartition("/")[2]] if "$ref" in way else way for way in schema.get("anyOf", [schema])]
+    ways: dict[str, Raw] = {form["type"]: form for form in forms if "type" in form}
+    kind = _kind(value)
+    if kind == "string" and not value and "null" in ways:
+        return None
+    if kind == "string" and "string" not in ways:
+        decoded: Any = value
+        with suppress(ValueError, RecursionError):
+            decoded = json.loads(value.lower() if value.lower() in {"true", "false"} else value)
+        if _kind(decoded) in ways:
+            return fitted(decoded, schema, named)
+        return fitted([value], schema, named) if ways.get("array", {}).get("items") else value
+    way = ways.get(kind, {})
+    if kind == "integer" and "string" in ways and not way:
+        return str(value)
+    if kind == "string":
+        return value.lower() if value.lower() in way.get("enum", ()) else value
+    if kind == "array" and "items" in way:
+        items = way["items"]
+        return [fitted(one, items, named) for one in value if one != "" or "minLength" not in items]
+    if kind == "object":
+        known: Any = way.get("properties", {})
+        others = next(iter(cast("Raw", way.get("patternProperties", {})).values()), {})
+        kept = [(name, one) for name, one in value.items() if one is not None or "type" not in known.get(name, {})]
+        return {name: fitted(one, known.get(name, others), named) for name, one in kept}
+    return value
+
+
+def _kind(value: object) -> str:
+    return _TYPES.get(type(value), "null")
+
+
+_decoder = json.JSONDecoder()
+
+MOST_STARTS = 200
+"""The most brackets in a text that are tried as the start of a value."""
+
+
+def json_in(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the longest JSON object or list in prose, or None; some models write what they should hand in."""
+    found: list[tuple[int, Any]] = []
+    end = 0
+    for start in (bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), MOST_STARTS)):
+        with suppress(ValueError, RecursionError):
+            if start >= end:
+                value, end = _decoder.raw_decode(text, start)
+                found.append((end - start, value))
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def slug(text: str) -> str:
@@ -74,73 +144,63 @@ class _Repair(Struct):
         chosen = self._rename(decisions, "decision", fallback=lambda decision: decision.get("question"))
         options: dict[str, Mapping[str, str]] = {}
         for decision in decisions:
-            given = _objects(decision.get("options"))
-            renamed = self._rename(given, "option", fallback=lambda option: option.get("label"))
+            if isinstance(decision.get("options"), list):
+                decision["options"] = [{"label": o} if isinstance(o, str) else o for o in decision["options"]]
+            renamed = self._rename(_objects(decision.get("options")), "option", lambda option: option.get("label"))
             options[str(decision.get("id"))] = renamed
-            _follow(decision, "default", renamed)
+            if "default" in decision:
+                decision["default"] = _renamed(decision["default"], renamed)
         for step in steps:
-            _follow(step, "decision", chosen)
-            _follow_when(step, chosen, options)
+            if "decision" in step:
+                step["decision"] = _renamed(step["decision"], chosen)
+            if isinstance(when := step.get("when"), dict):
+                by_id = {_renamed(name, chosen): wanted for name, wanted in cast("Raw", when).items()}
+                step["when"] = {name: _renamed(wanted, options.get(name, {})) for name, wanted in by_id.items()}
             self._mend_edges(step, names)
         self._break_cycles(steps)
 
     def _rename(self, entries: list[Raw], kind: str, fallback: Callable[[Raw], object]) -> dict[str, str]:
         """Give every entry a valid, unique id, keeping good ones, and return the ids by the names the model used."""
-        given = [entry.get("id") for entry in entries]
-        good = [name if isinstance(name, str) and _ID.fullmatch(name) else None for name in given]
-        taken = {name for name in good if name is not None}
-        kept: set[str] = set()
+        taken = {entry["id"] for entry in entries if isinstance(entry.get("id"), str) and _ID.fullmatch(entry["id"])}
         names: dict[str, str] = {}
-        for number, (entry, name, is_good) in enumerate(zip(entries, given, good, strict=True), start=1):
-            if is_good is not None and is_good not in kept:
-                kept.add(is_good)
-                names[is_good] = is_good
-                continue
-            if name is not None and (isinstance(name, bool) or not isinstance(name, (str, int))):
+        for number, entry in enumerate(entries, start=1):
+            name: Any = entry.get("id")
+            if not isinstance(name, str | None):
                 continue  # not a name at all, which the loader reports
-            text = "" if name is None else str(name)
+            if isinstance(name, str) and name in taken and name not in names:
+                names[name] = name
+                continue
+            text = name or ""
             base = slug(text) or slug(str(fallback(entry) or "")) or f"{kind}-{number}"
             new = _unused(base, taken)
             taken.add(new)
             entry["id"] = new
-            names.setdefault(text, new) if text else None
+            names.setdefault(text, new)
             was = f"the {kind} id {quoted(text)}" if text else f"the missing {kind} id"
             self.repairs.append(f"{was} became {new!r}")
-        for name, new in list(names.items()):
+        titles = {str(fallback(entry) or ""): str(entry.get("id")) for entry in reversed(entries)}
+        for name, new in (*names.items(), *titles.items()):
             names.setdefault(slug(name), new)
-        return names
+        return {name: new for name, new in names.items() if name}
 
     def _mend_edges(self, step: Raw, names: Mapping[str, str]) -> None:
         """Make ``depends_on`` a list of edges between existing steps, each listed once."""
         entries = step.get("depends_on")
-        if entries is None:
-            step.pop("depends_on", None)
-            return
-        if isinstance(entries, str):
-            entries = [entries]
         if not isinstance(entries, list):
             return
-        kept: list[Any] = []
-        seen: set[str] = set()
-        for entry in cast("list[Any]", entries):
+        kept: dict[str, Any] = {}
+        for entry in chain.from_iterable(_names_in(entry, names) for entry in cast("list[Any]", entries)):
             name = _edge_name(entry)
-            if name is None:
-                kept.append(entry)  # not an edge at all, which the loader reports
-                continue
-            target = names.get(name) or names.get(slug(name))
-            if self._is_dropped(step, name, target, seen):
-                continue
-            seen.add(cast("str", target))
-            kept.append({**entry, "step": target} if isinstance(entry, dict) else target)
-        step["depends_on"] = kept
-
-    def _is_dropped(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
-        """Return whether an edge can't be kept, and report it unless it is only listed twice."""
-        if target is None:
-            self.repairs.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
-        elif target == step.get("id"):
-            self.repairs.append(f"step {target!r} depended on itself: dropped")
-        return target is None or target == step.get("id") or target in seen
+            target = None if name is None else names.get(name) or names.get(slug(name))
+            if target == step.get("id"):
+                self.repairs.append(f"step {target!r} depended on itself: dropped")
+            elif target is not None:
+                kept.setdefault(target, {**entry, "step": target} if isinstance(entry, dict) else target)
+            elif name is None or _BY_NUMBER.fullmatch(name):
+                kept[str(entry)] = entry  # no edge at all, or one to a step by its place, which the loader reports
+            else:
+                self.repairs.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
+        step["depends_on"] = list(kept.values())
 
     def _break_cycles(self, steps: list[Raw]) -> None:
         """Drop from each cycle the edge that goes furthest against the order in which the steps are written."""
@@ -164,44 +224,27 @@ class _Repair(Struct):
 
 def _unused(base: str, taken: set[str]) -> str:
     """Return ``base`` if it is free, else ``base`` with the first free number."""
-    number = 2
-    name = base
-    while name in taken:
-        ending = f"-{number}"
-        name = base[: MAX_ID - len(ending)] + ending
-        number += 1
-    return name
+    endings = chain([""], (f"-{number}" for number in count(2)))
+    return next(name for end in endings if (name := base[: MAX_ID - len(end)] + end) not in taken)
 
 
 def _objects(value: object) -> list[Raw]:
     return [entry for _, entry in numbered_objects(value)]
 
 
+def _names_in(entry: Any, names: Mapping[str, str]) -> list[Any]:
+    """Return the entries that one entry of ``depends_on`` stands for: of a text that is no name, what commas part."""
+    is_list = isinstance(entry, str) and entry not in names and "," in entry
+    return [part.strip() for part in entry.split(",")] if is_list else [entry]
+
+
 def _edge_name(entry: object) -> str | None:
     name = cast("Raw", entry).get("step") if isinstance(entry, dict) else entry
-    return str(name) if isinstance(name, (str, int)) and not isinstance(name, bool) else None
+    return name if isinstance(name, str) else None
 
 
-def _follow(entry: Raw, key: str, names: Mapping[str, str]) -> None:
-    """Rename a reference, or a list of them; unknown ones stay, for the loader to report."""
-    value = entry.get(key)
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a reference, or a list of them, by the new names; unknown ones stay, for the loader to report."""
     if isinstance(value, list):
-        entry[key] = [_renamed(name, names) for name in cast("list[Any]", value)]
-    elif value is not None:
-        entry[key] = _renamed(value, names)
-
-
-def _follow_when(step: Raw, decisions: Mapping[str, str], options: Mapping[str, Mapping[str, str]]) -> None:
-    when = step.get("when")
-    if not isinstance(when, dict):
-        return
-    renamed: Raw = {}
-    for name, wanted in cast("Raw", when).items():
-        decision = _renamed(name, decisions)
-        renamed[decision] = wanted
-        _follow(renamed, decision, options.get(decision, {}))
-    step["when"] = renamed
-
-
-def _renamed(name: Any, names: Mapping[str, str]) -> Any:
-    return names.get(name) or names.get(slug(name)) or name if isinstance(name, str) else name
+        return [_renamed(one, names) for one in cast("list[Any]", value)]
+    return names.get(value) or names.get(slug(value)) or value if isinstance(value, str) else value

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from ipc.events import PromptEndedEvent, PromptStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
-from planner.author.output_repair import Repaired
+from planner.author.output_repair import Repaired, json_in
 from planner.author.revision_policy import policy_problems, with_inheritance
 from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, small_plan_schema
 from planner.plan.loader import LoadedPlan
@@ -166,11 +166,6 @@ def _kept_text(kept: KeptWork) -> str:
     return beginning(KEPT.format(branch=kept.branch, folder=str(kept.folder), changed=changed), MAX_RESULT)
 
 
-_decoder = json.JSONDecoder()
-
-MOST_STARTS = 200
-"""The most opening braces in a text that are tried as the start of a value."""
-
 SHOWN_CHARACTERS = 300
 """The most characters shown of what a planner said instead of planning."""
 
@@ -181,34 +176,17 @@ async def planned(
     """Run a reader that ends with an offer, under the system prompt of that name. The result holds any failure."""
     text = await to_thread.run_sync(planner_prompt, orders)
     acted = await reader.read(text, prompt, offer, offer)
-    if not offer.accepted and not offer.given_up and (value := _value_in(acted.text)) is not None:
+    if not offer.accepted and not offer.given_up and (value := json_in(acted.text)) is not None:
         await to_thread.run_sync(offer.offer, value)
     if offer.accepted:  # denied reads on the way are listed, and don't spoil the work
         return structs.replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
-    if offer.given_up or (offer.last_problem and acted.reason == "loop"):
+    if offer.given_up or (offer.last_problem and acted.reason in {"loop", "output"}):
         tries = f"{offer.refusals} {'try' if offer.refusals == 1 else 'tries'}"
         detail = f"{offer.last_problem} (after {tries})"
         return structs.replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
     if acted.reason == "output" and acted.text.strip():  # most likely a refusal, which the user should read
         return structs.replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
-
-
-def _value_in(text: str) -> dict[str, Any] | None:
-    """Return the largest JSON object in prose, or None; some models write what they should hand in."""
-    found: list[tuple[int, dict[str, Any]]] = []
-    start = text.find("{")
-    for _ in range(MOST_STARTS):
-        if start < 0:
-            break
-        try:
-            value, end = _decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            found.append((end - start, value))
-        start = text.find("{", end)
-    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 CALLER = "planner"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from planner.author.output_repair import Repaired, repaired_plan
+from ipc.errors import is_deep
+from planner.author.output_repair import Repaired, json_in, mended, repaired_plan
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
 from vibe.core.modes import ExecutionMode
 from vibe.core.schemas import closed_object, map_schema
-from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.hand_in import MAX_DEPTH, HandIn
 
 PLAN_TOOL = "hand_in_plan"
 SMALL_PLAN_STEPS = 4
@@ -39,7 +39,6 @@ CHANGED_FIELDS = (
     "timeout_seconds",
     "retries",
 )
-_LISTS = ("steps", "decisions")
 _WRAPPERS = ("plan", "value")
 """Fields into which some models put a whole plan."""
 _NOT_WRITTEN = ("version", "summary")
@@ -100,20 +99,23 @@ class PlanOffer(Offer):
         self._goal = goal
         self._metadata = metadata
         self._before = before or {}
+        self._repairs: tuple[str, ...] = ()
 
     def offer(self, value: Any, summary: str = "") -> str | None:
         """Take a plan in any of the forms that models use, or return everything that is wrong with it; blocks."""
         value = plan_in(value)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not is_deep(cast("object", value), MAX_DEPTH):
             value = {"goal": self._goal, **cast("dict[str, Any]", value)}
             if "goal" not in self.schema["properties"]:
                 del value["goal"]
+            value, self._repairs = mended(value, self.schema)
         return super().offer(value, summary)
 
     def _take(self, value: Any) -> str | None:
         try:
             value = _with_unwritten_parts(value, self._before)
-            self.plan = repaired_plan(value, goal=value.get("goal", self._goal), metadata=self._metadata)
+            goal = value.get("goal", self._goal)
+            self.plan = repaired_plan(value, goal=goal, metadata=self._metadata, repairs=self._repairs)
         except PlanInvalidError as error:
             return str(error)
         return None
@@ -121,28 +123,19 @@ class PlanOffer(Offer):
 
 def plan_in(value: Any) -> Any:
     """Return the plan that a model meant, even if it came as JSON text, inside another field, or as a list of steps."""
-    value = _decoded(value)
+    if isinstance(value, str):
+        value = json_in(value) or value
     if isinstance(value, list):
         return {"steps": cast("list[Any]", value)}
     if not isinstance(value, dict):
         return value
     given = cast("dict[str, Any]", value)
-    fields = {name: _decoded(one) if name in _LISTS else one for name, one in given.items() if name not in _NOT_WRITTEN}
+    fields = {name: one for name, one in given.items() if name not in _NOT_WRITTEN}
     wrapper = next((name for name in _WRAPPERS if name in fields and "steps" not in fields), None)
     if wrapper is None:
         return fields
     inner = plan_in(fields.pop(wrapper))
     return {**fields, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else inner
-
-
-def _decoded(value: Any) -> Any:
-    """Return the list or object in a JSON text, or any other value unchanged."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _with_unwritten_parts(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies as st
 
-from planner.author.output_repair import Repaired, repaired_plan, slug
+from planner.author.output_repair import Repaired, mended, repaired_plan, slug
+from planner.author.structured_output import plan_schema
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.loader import load_plan
 from tests.unit.planner.scripted_run import choice, step
@@ -17,7 +18,8 @@ from tests.unit.planner.scripted_run import choice, step
 def repaired(*steps: dict[str, Any], **fields: Any) -> Repaired:
     value = {"steps": list(steps), **fields}
     before = json.dumps(value)
-    done = repaired_plan(value, goal="the goal", metadata={"model": "m"})
+    document, repairs = mended(value, plan_schema())
+    done = repaired_plan(document, goal="the goal", metadata={"model": "m"}, repairs=repairs)
     assert json.dumps(value) == before
     return done
 
@@ -95,6 +97,12 @@ def test_numbers_serve_as_ids() -> None:
     assert edges(done) == {"1": (), "2": ("1",)}
 
 
+def test_a_step_may_be_named_by_its_title_and_several_in_one_text() -> None:
+    done = repaired(step("a", title="Learn it"), step("b", "Learn it"), step("c", depends_on="a, b"))
+    assert edges(done) == {"a": (), "b": ("a",), "c": ("a", "b")}
+    assert done.repairs == ()
+
+
 def test_the_model_cannot_set_the_goal_or_hide_where_the_plan_comes_from() -> None:
     done = repaired(step("a"), goal="mine", metadata={"origin": "person"})
     assert done.loaded.plan.goal == "the goal"
@@ -111,6 +119,8 @@ def test_the_model_cannot_set_the_goal_or_hide_where_the_plan_comes_from() -> No
         ([step("a", decision="who")], "unknown decision 'who'"),
         ([{"id": ["a"], "title": "a", "mode": "code"}], "steps[0].id: must be text"),
         ([step("a", depends_on={"a": 1})], "steps[0].depends_on: must be a list"),
+        ([step("a"), step("b", "step 1")], "steps[1].depends_on[0]: unknown step 'step 1'"),
+        ([step("a", for_each="b"), step("b")], "steps[0].for_each: must be an object"),
         ([{**step("a"), "depends_on": [[1]]}], "steps[0].depends_on[0]: must be a step id or an object"),
     ],
 )
@@ -139,8 +149,10 @@ def odd_steps(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(steps=st.lists(odd_steps(), min_size=1, max_size=6))
 def test_any_ids_and_edges_give_a_plan_or_reasons(steps: list[dict[str, Any]]) -> None:
-    nameless = any(entry in (None, {"step": None}) for raw in steps for entry in raw["depends_on"])
-    if nameless:
+    entries: list[Any] = [entry for raw in steps for entry in raw["depends_on"]]
+    entries = [cast("dict[str, Any]", entry)["step"] if isinstance(entry, dict) else entry for entry in entries]
+    by_place = {entry for entry in entries if isinstance(entry, int)} - {raw["id"] for raw in steps}
+    if None in entries or by_place:
         with pytest.raises(PlanInvalidError, match="depends_on"):
             repaired(*steps)
     else:
@@ -175,7 +187,8 @@ def test_anything_is_a_plan_or_a_problem(steps: Any, decisions: Any, more: dict[
     value = {**more, "steps": steps, "decisions": decisions}
     problems: list[str] = []
     try:
-        done = repaired_plan(value, goal="g", metadata={})
+        document, repairs = mended(value, plan_schema())
+        done = repaired_plan(document, goal="g", metadata={}, repairs=repairs)
     except PlanInvalidError as refused:
         problems = [str(problem) for problem in refused.problems]
     else:

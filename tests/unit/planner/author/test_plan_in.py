@@ -29,8 +29,15 @@ def offer(*, with_goal: bool = True) -> PlanOffer:
         {"goal": "Own goal", "plan": STEPS},
         {"goal": "Own goal", "steps": json.dumps(STEPS)},
         {"value": {"plan": PLAN}},
+        f"Here is the plan:\n```json\n{json.dumps(PLAN)}\n```\n",
+        {**PLAN, "steps": [{"id": "A", "title": "Do a", "mode": "Code", "depends_on": None, "verify": "make test"}]},
+        {**PLAN, "steps": [{**STEPS[0], "retries": "2", "side_effects": "False", "command": "", "on_failure": None}]},
+        {**PLAN, "max_parallel_steps": "4", "steps": json.dumps([{**STEPS[0], "writes": '["a.py"]', "verify": [""]}])},
     ],
-    ids=["flat", "with more", "text", "in a field", "text in a field", "steps in a field", "steps as text", "deep"],
+    ids=[
+        *("flat", "with more", "text", "in a field", "text in a field", "steps in a field", "steps as text", "deep"),
+        *("prose", "loose lists", "loose values", "text in text"),
+    ],
 )
 def test_a_plan_is_taken_in_any_form(value: Any) -> None:
     taken = offer()
@@ -59,6 +66,39 @@ def test_what_is_no_plan_is_refused_with_its_field(value: Any) -> None:
 
     assert "value" in (taken.offer(value) or "")
     assert taken.plan is None
+
+
+def test_a_plan_is_repaired_before_it_is_held_against_the_schema() -> None:
+    taken = offer()
+    steps = [
+        {"id": 1, "title": "Read it", "mode": "research"},
+        {"title": "Write it", "mode": "code", "depends_on": ["Read it"], "verify": "make test"},
+        {
+            "id": "check",
+            "title": "Check",
+            "mode": "run",
+            "command": "make",
+            "depends_on": "1, write-it",
+            "when": {"Go?": "Yes"},
+        },
+    ]
+    decisions = [{"question": "Go?", "options": ["Yes", "No"]}]
+
+    assert taken.offer({"steps": steps, "decisions": decisions}) is None
+    assert taken.plan is not None
+    plan = taken.plan.loaded.plan
+    assert [(step.id, list(step.depends_on)) for step in plan.steps] == [
+        ("1", []),
+        ("write-it", ["1"]),
+        ("check", ["1", "write-it"]),
+    ]
+    assert (plan.steps[1].verify, plan.steps[2].when) == (["make test"], {"go": ["yes"]})
+    assert plan.metadata["repairs"] == [
+        "the missing step id became 'write-it'",
+        "the missing decision id became 'go'",
+        "the missing option id became 'yes'",
+        "the missing option id became 'no'",
+    ]
 
 
 def test_text_that_looks_like_data_stays_text() -> None:

@@ -128,8 +128,8 @@ async def test_a_model_that_plans_at_once_can_only_hand_in_what_is_a_plan(tmp_pa
         {"id": f"s{number}", "title": "Do it", "mode": "docs", "prompt": "Say what it is.", "depends_on": earlier}
         for number, earlier in enumerate(([], ["s1"], ["s1", "s2"]), 1)
     ]
-    backwards = [{**steps[0], "depends_on": ["s2"]}, steps[1]]
-    desk = Desk(tmp_path, handing_in({"steps": backwards}), handing_in({"steps": steps}))
+    with_more = [{**steps[0], "mode": "run"}, steps[1]]
+    desk = Desk(tmp_path, handing_in({"steps": with_more}), handing_in({"steps": steps}))
     desk.models.config = MODEL.model_copy(update={"plans_at_once": True})
 
     draft = await desk.agent().plan("Say hello")
