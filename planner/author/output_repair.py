@@ -97,14 +97,14 @@ def fitted(value: Any, schema: Mapping[str, Any], named: Mapping[str, Any]) -> A
         return [fitted(one, items, named) for one in value if one != "" or "minLength" not in items]
     if kind == "object":
         known: Any = way.get("properties", {})
-        others = next(iter(cast("Raw", way.get("patternProperties", {})).values()), {})
+        by_pattern: Raw = way.get("patternProperties", {})
         kept = [(name, one) for name, one in value.items() if one is not None or "type" not in known.get(name, {})]
-        return {name: fitted(one, known.get(name, others), named) for name, one in kept}
+        return {name: fitted(one, known.get(name, *by_pattern.values()) or {}, named) for name, one in kept}
     return value
 
 
 def _kind(value: object) -> str:
-    return _TYPES.get(type(value), "null")
+    return _TYPES.get(cast("Any", type(value)), "null")
 
 
 _decoder = json.JSONDecoder()
