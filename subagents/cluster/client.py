@@ -17,16 +17,8 @@ from msgspec import Struct, field
 
 from subagents.cluster.comm_link import RELAY, RelayPlugin, call_handler, comm_link
 from subagents.cluster.places import hold
+from subagents.remote import places
 from subagents.remote.frames import FrameLink
-from subagents.remote.places import (
-    LOST_SECONDS,
-    ClusterGoneError,
-    NoMorePlaceError,
-    PlaceFullError,
-    PlaceLostError,
-    Wanted,
-    WorkerInfo,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +47,14 @@ class _Waiter(Struct, eq=False):
     announced: anyio.Event = field(default_factory=anyio.Event)
     at: str = ""
     full: bool = False
-    wanted: Wanted = Wanted()
+    wanted: places.Wanted = places.Wanted()
 
 
 class ClusterClient:
     """A run's connection to a cluster, as a context manager; see ``subagents.remote.places.Places``."""
 
     def __init__(
-        self, address: str, security: Security | None = None, *, run: str, lost_seconds: float = LOST_SECONDS
+        self, address: str, security: Security | None = None, *, run: str, lost_seconds: float = places.LOST_SECONDS
     ) -> None:
         self._address = address
         self._security: Any = security or Security()
@@ -100,7 +92,7 @@ class ClusterClient:
     def _scheduler(self) -> Any:
         return self._client.scheduler
 
-    async def workers(self) -> Sequence[WorkerInfo]:
+    async def workers(self) -> Sequence[places.WorkerInfo]:
         """See ``Places``."""
         while True:
             self._check_scheduler()
@@ -108,7 +100,7 @@ class ClusterClient:
                 known = (await self._scheduler.identity(n_workers=-1))["workers"]
                 reports = await self._info_of([*known])
                 return [
-                    WorkerInfo(address=address, slots=one["nthreads"], host=one["host"], report=reports[address])
+                    places.WorkerInfo(address=address, slots=one["nthreads"], host=one["host"], report=reports[address])
                     for address, one in known.items()
                     if isinstance(reports[address], Mapping)
                 ]
@@ -141,7 +133,7 @@ class ClusterClient:
             await self._scheduler.unregister(address=address, stimulus_id=f"vibe-lost-{time()}")
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, FrameLink]]:
+    async def place(self, wanted: places.Wanted) -> AsyncGenerator[tuple[str, FrameLink]]:
         """See ``Places``."""
         self._check_scheduler()
         self._subscribe()
@@ -168,9 +160,9 @@ class ClusterClient:
             ClusterGoneError: It did not come back in time, or ``give_up`` was called.
         """
         if self._given_up:
-            raise ClusterGoneError(self._given_up)
+            raise places.ClusterGoneError(self._given_up)
         if self._client.status in {"closing", "closed"}:
-            raise ClusterGoneError(
+            raise places.ClusterGoneError(
                 f"the scheduler at {self._address} is gone, and was not back within {BACK_SECONDS:g} s"
             )
 
@@ -186,11 +178,11 @@ class ClusterClient:
         while not waiter.announced.is_set():
             self._check_scheduler()
             if future.cancelled():  # the connection ended
-                raise PlaceFullError
+                raise places.PlaceFullError
             if future.done():
-                raise PlaceLostError("", f"a worker that was to take the step was lost ({await _problem(future)})")
+                raise places.PlaceLostError("", f"a worker that was to take it was lost ({await _problem(future)})")
             if waiter.wanted.stop.requested:
-                raise NoMorePlaceError
+                raise places.NoMorePlaceError
             if waiter.wanted.late is not None and anyio.current_time() - began >= LATE_SECONDS:
                 waiter.wanted.late()
             if anyio.current_time() >= asks:
@@ -199,7 +191,7 @@ class ClusterClient:
             with anyio.move_on_after(POLL_SECONDS):
                 await waiter.announced.wait()
         if waiter.full:
-            raise PlaceFullError
+            raise places.PlaceFullError
         return waiter.at
 
     async def _check_assigned_worker(self, key: str) -> None:
@@ -216,7 +208,7 @@ class ClusterClient:
             with anyio.move_on_after(ASK_SECONDS - 0.5) as silent:  # through the scheduler, which can surely reach it
                 await self._scheduler.broadcast(msg={"op": "vibe_info"}, workers=[address])
             if silent.cancelled_caught:
-                raise PlaceLostError(address, "it took the step and did not answer")
+                raise places.PlaceLostError(address, "it took the step and did not answer")
 
     async def _connect(self, address: str, attempt: str) -> Any:
         """Return a comm to a worker's handler: a direct one, or one through the scheduler if that has failed once.
@@ -235,7 +227,7 @@ class ClusterClient:
             await self._client.register_plugin(RelayPlugin())
             return await call_handler(self._scheduler.address, security, {**call, "op": RELAY, "to": address})
         except BROKEN as error:
-            raise PlaceLostError(address, f"it can't be reached: {error or type(error).__name__}") from error
+            raise places.PlaceLostError(address, f"it can't be reached: {error or type(error).__name__}") from error
 
     def _take_announcement(self, event: tuple[float, Any]) -> None:
         """Take the announcement of a place. Only the first for an attempt counts."""

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from acp import RequestError
 from acp.schema import CreateTerminalResponse, EnvVariable, TerminalOutputResponse, WaitForTerminalExitResponse
-from anyio import CancelScope, from_thread, move_on_after, sleep, to_thread
+from anyio import CancelScope, fail_after, from_thread, get_cancelled_exc_class, move_on_after, sleep, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
@@ -30,9 +30,11 @@ from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
 from vibe.shell.process.runner import PROCESSES
-from vibe.system.errors import error_as
+from vibe.system.errors import error_as, os_error_as
 
 T = TypeVar("T")
+ANSWER_SECONDS = 60.0
+"""Seconds that an editor has to read or write a file."""
 TEXT = "utf-8"
 """The only encoding in which an editor exchanges text. Files in another encoding are left to the disk."""
 
@@ -83,7 +85,7 @@ class EditorFiles:
         DISK.create(path, name, data)
         text = _as_text(data)
         if self._can.writes and text is not None:
-            with suppress(RequestError, ValidationError):  # The editor can find it on disk.
+            with suppress(RequestError, ValidationError, ToolError):  # The editor can find it on disk.
                 self._call(lambda: self._write(path, text))
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
@@ -164,10 +166,15 @@ class EditorFiles:
 
         Raises:
             RequestError, ValidationError: it can't do that, or its answer is malformed.
-            ToolError: it is gone.
+            ToolError: it is gone, or does not answer in time, or the work was cancelled meanwhile.
         """
-        with error_as(ConnectionError, lambda _: ToolError("the editor is gone: nothing can be read or written")):
-            return from_thread.run(ask)
+
+        async def in_time() -> T:
+            with error_as(get_cancelled_exc_class(), lambda _: ToolError("cancelled")), fail_after(ANSWER_SECONDS):
+                return await ask()
+
+        with os_error_as(lambda _: ToolError(f"the editor is gone, or did not answer in {ANSWER_SECONDS:g} s")):
+            return from_thread.run(in_time)
 
 
 def _is_text(path: Path) -> bool:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
 from typing import TypeVar
 
-E = TypeVar("E", bound=Exception)
+E = TypeVar("E", bound=BaseException)
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
     errno.EMFILE: "raise the limit of open files (`ulimit -n`) or run fewer steps in parallel",
