@@ -48,9 +48,9 @@ class Overlap(Struct, frozen=True, kw_only=True):
 class Estimate(PlanBounds, frozen=True, kw_only=True):
     """Bounds on a plan. Tokens are prompt plus completion, prices USD.
 
-    ``width`` is that of ``width_of``. ``speed_up`` is the most that any run can gain over one step after
-    another, if all steps take equally long. ``max_turns``, ``max_tokens`` and ``max_price`` (None: no limit) are what
-    the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most those tokens can cost
+    ``width`` is that of ``width_of`` within the limit on steps at once. ``speed_up`` is the most that any run can gain
+    over one step after another, if all steps take equally long. ``max_turns``, ``max_tokens`` and ``max_price`` (None:
+    no limit) are what the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most those tokens can cost
     within that limit (None: a price is unknown). ``critical_turns`` counts the model calls that must follow one
     another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no other writer does.
     ``overlaps`` holds the first ``MAX_OVERLAPS``, and ``overlaps_cut`` says that there may be more.
@@ -82,6 +82,7 @@ def estimate(
     parallel = max_parallel or plan.max_parallel_steps
     waves = {step.id: -(-_items(step) // max(1, _beside(step, parallel))) for step in plan.steps}
     total, longest, width = sum(map(_items, plan.steps)), _longest(dag, waves), width_of(plan, dag)
+    width = min(width, parallel or width)
     overlaps, overlaps_cut = _overlaps(plan, dag)
     tokens = {step.id: limits[step.id].max_tokens * _attempts(step) for step in models}
     turns = {step.id: limits[step.id].max_turns * _attempts(step) for step in models}
@@ -95,7 +96,7 @@ def estimate(
         model_steps=sum(map(_items, models)),
         width=width,
         critical_path=dag.critical_path(),
-        speed_up=min(total / max(1, longest), float(min(width, parallel or width))),
+        speed_up=min(total / max(1, longest), float(width)),
         is_chain=total > 1 and longest >= CHAIN_SHARE * total,
         max_turns=sum(turns.values()),
         critical_turns=_longest(dag, in_turn),
@@ -117,7 +118,7 @@ def width_of(plan: Plan, dag: Dag) -> int:
 def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
     """Return what a person should know before the plan runs, as sentences; ``bounds=False`` omits the limits."""
     path, total = len(found.critical_path), found.steps
-    levels = f"{counted(total, 'step')} in {counted(path, 'level')} of at most {found.width}"
+    levels = f"{counted(total, 'step')} in {counted(path, 'level')}, at most {found.width} side by side"
     sentences = [f"{levels}: {_speed_up(found)}"]
     if found.model_steps and bounds:
         price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"

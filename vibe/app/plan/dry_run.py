@@ -133,7 +133,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     return DryRun(
         plan=plan,
         order=loaded.dag.levels(),
-        side_by_side=min(bounds.width, parallel),
+        side_by_side=bounds.width,
         bounds=bounds,
         said=notes(bounds),
         steps=steps,
