@@ -50,10 +50,10 @@ class Estimate(PlanBounds, frozen=True, kw_only=True):
 
     ``width`` is that of ``width_of`` within the limit on steps at once. ``speed_up`` is the most that any run can gain
     over one step after another, if all steps take equally long. ``max_turns``, ``max_tokens`` and ``max_price`` (None:
-    no limit) are what the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most those tokens can cost
-    within that limit (None: a price is unknown). ``critical_turns`` counts the model calls that must follow one
-    another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no other writer does.
-    ``overlaps`` holds the first ``MAX_OVERLAPS``, and ``overlaps_cut`` says that there may be more.
+    no limit) are what the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most
+    those tokens can cost within that limit (None: a price is unknown). ``critical_turns`` counts the model calls that
+    must follow one another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no
+    other writer does. ``overlaps`` holds the first ``MAX_OVERLAPS``, and ``overlaps_cut`` says that there may be more.
     """
 
     speed_up: float

@@ -452,6 +452,8 @@ class ReadyQueue:
         heappush(group.ranks, rank)
         if group.ranks[0] == rank:
             self._enter(rank, claim, group.place)
+        if group.place in self._held:
+            self._parked.append(rank)
 
     def best(self) -> str | None:
         """Return the best step that conflicts with no running one, or None if all do. It stays queued."""
@@ -488,6 +490,7 @@ class ReadyQueue:
         if group.ranks:
             group.place = claim[0] if claim else _UNPARKED
             self._enter(group.ranks[0], claim, group.place)
+            self._parked.extend(group.ranks[:MOST_PARKED])
         else:
             del self._groups[claim]
 
@@ -509,7 +512,7 @@ class ReadyQueue:
                     self._list_bucket(glob, bucket[0][0])
 
     def parked(self) -> list[str]:
-        """Return up to MOST_PARKED steps that were found to conflict with a running one since the last call."""
+        """Return up to MOST_PARKED steps that began to wait for a running one's files since the last call."""
         found = list(dict.fromkeys(self._ids[rank] for rank in self._parked))
         self._parked.clear()
         return found

@@ -21,7 +21,7 @@ def dry_run_lines(found: DryRun) -> Iterator[str]:
     yield from (f"  {number}. {', '.join(level)}" for number, level in enumerate(found.order, start=1))
     path = bounds.critical_path
     yield f"\nCritical path, {len(path)} of {bounds.steps} steps: {' -> '.join(path)}"
-    yield f"Max parallel: {found.side_by_side}"
+    yield f"Max parallel: {bounds.width}"
     yield from _bounds(found)
     yield from (f"note: {one_line(sentence, LONG)}" for sentence in found.said[1 + bool(bounds.model_steps) :])
     yield from _needs(found.steps)

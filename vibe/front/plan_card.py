@@ -21,7 +21,7 @@ from planner.plan.expectation import times_to_come
 from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
-from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
+from vibe.front.cells import SPINNER, Line, Piece, cells_of, chained, cut, fit, joined, spread
 from vibe.front.event_text import step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
@@ -139,11 +139,12 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         lines.append([("  ", ""), (one_line(name), "bold"), (f"  {chosen}" + f", {how}" * bool(how), "muted")])
     lines.append([("  ", ""), (_ended(plan), "")])
     files = {file for step in plan.steps.values() for file in step.files}
-    if files:
-        changed = f"{counted(len(files), 'file')} changed {plus_minus([*plan.steps.values()])}"
-        lines.append([("  ", ""), (changed, ""), (f"   {hints}" * bool(hints), "muted")])
-    elif hints and any(step.spans and sign(step.state.outline)[0] == "◆" for step in plan.steps.values()):
-        lines.append([("  ", ""), (hints, "muted")])  # an agent's commands may have changed files: only git knows
+    closing = [[(f"{counted(len(files), 'file')} changed {plus_minus([*plan.steps.values()])}", "")]] if files else []
+    # An agent's commands may have changed files without a word: only git knows.
+    if hints and (files or any(step.spans and sign(step.state.outline)[0] == "◆" for step in plan.steps.values())):
+        closing.append([(hints, "muted")])
+    beside = chained(closing, ("   ", ""))
+    lines += [[("  ", ""), *row] for row in ([beside] if cells_of(beside) + 2 <= width else closing) if row]
     return [fit(line, width) for line in lines]
 
 
@@ -428,7 +429,9 @@ def _waits_for(step: StepView, plan: PlanView) -> str:
     if above:
         return one_line(f"after {', '.join(above)}", 400)
     if step.waits is not None and step.waits.waits_for == "files":
-        return one_line(f"waits for {', '.join(step.waits.step_ids)} (same file)", 400)
+        orders = [plan.steps.get(each, step).state.outline.order for each in (step.id, *step.waits.step_ids)]
+        why = "no `writes`" if any(order and order.writes is None for order in orders) else "same file"
+        return one_line(f"waits for {', '.join(step.waits.step_ids)} ({why})", 400)
     if step.waits is not None and step.waits.waits_for == "retry":
         return "tries again soon"
     return "queued" if plan.status == "active" else ""

@@ -234,6 +234,25 @@ def test_the_way_back_is_told_only_of_what_is_recorded(kind: str, told: str) -> 
     assert text_of(record(plan_of(view), 100, "/review")[-1]) == told
 
 
+def test_the_way_back_has_a_row_of_its_own_where_it_does_not_fit() -> None:
+    view, hints = quickstart(), "/review · undo: vibe plan rewind abcdef-20261130 STEP"
+    done = e.WorkDone(files_changed=("a.py", "b.py"))
+    apply(view, moved("slugify", "completed", "in_progress", ts=1090.0, work=done))
+    *_, changed, back = (text_of(line).rstrip() for line in record(plan_of(view), 60, hints))
+    assert changed.startswith("  2 files changed")
+    assert back == f"  {hints}"
+    assert text_of(record(plan_of(view), 100, hints)[-1]).rstrip() == f"{changed}   {hints}"
+
+
+def test_who_waits_for_files_that_nobody_declared_says_so() -> None:
+    waits = e.PlanWaitingEvent(step_id="shorten", waits_for="files", step_ids=("slugify",))
+    view = quickstart(waits)
+    assert row_of(view, "shorten").rstrip().endswith("waits for slugify (same file)")
+    anything = outline("slugify", "Write slugify()", "code", "design")
+    view.plans[plan_of(view).id].steps["slugify"].state.outline = structs.replace(anything, order=e.WorkOrder())
+    assert row_of(view, "shorten").rstrip().endswith("waits for slugify (no `writes`)")
+
+
 @pytest.mark.parametrize("width", range(1, 40))
 def test_a_failed_check_has_a_place_however_narrow_the_window_is(width: int) -> None:
     view = quickstart(*checked("c1", 1090.0, "error", "9.9 != 9.0"))

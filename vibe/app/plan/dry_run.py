@@ -62,7 +62,6 @@ class DryRun(Struct, frozen=True, kw_only=True):
 
     plan: Plan
     order: tuple[tuple[str, ...], ...]
-    side_by_side: int
     bounds: Estimate
     said: tuple[str, ...]
     steps: tuple[StepNeeds, ...]
@@ -79,7 +78,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
             "goal": self.plan.goal,
             "order": [list(level) for level in self.order],
             **{name: bounds[name] for name in _SHOWN_BOUNDS},
-            "side_by_side": self.side_by_side,
+            "side_by_side": self.bounds.width,
             "max_seconds": self.plan.budget.max_seconds if self.plan.budget else None,
             "notes": list(self.said),
             "commands": [{"step": step.id, "command": line} for step in self.steps for line in step.commands],
@@ -133,7 +132,6 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     return DryRun(
         plan=plan,
         order=loaded.dag.levels(),
-        side_by_side=bounds.width,
         bounds=bounds,
         said=notes(bounds),
         steps=steps,

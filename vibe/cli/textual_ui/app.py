@@ -433,10 +433,11 @@ class VibeApp(App[None]):
             return
         tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": ChatLog.OF_ENTRY}
         picker = picker_screen.menu_of(what, self.controller.commands(), tables)
-        self.push_screen(picker_screen.PickerScreen(picker), self._take_choice)
+        back = "help " if what.startswith("help ") else ""
+        self.push_screen(picker_screen.PickerScreen(picker), lambda line: self._take_choice(line or back))
 
-    def _take_choice(self, line: str | None) -> None:
-        """Act on the chosen line: open a help topic, fill in or run a slash command, or run an action."""
+    def _take_choice(self, line: str) -> None:
+        """Act on the chosen line: open a help topic or the topics, fill in or run a slash command, or run an action."""
         if not line:
             return
         if line.startswith("help "):

@@ -130,7 +130,7 @@ function doing(row) {
   if (row.status === "in_progress") return row.doing || "running";
   const { for: what, steps: whose = [] } = row.waits ?? {};
   if (what && row.status === "pending") return "waits for "
-    + (whose.length ? `${whose.join(", ")} (same file)` : `a ${what}`);
+    + (whose.length ? `${whose.join(", ")} (files)` : `a ${what}`);
   return words(row.duration_s != null && row.status !== "pending" && seconds(row.duration_s), row.tokens
     && figure(row.tokens) + " tok",
     row.attempt > 1 && `attempt ${row.attempt}`, row.tolerated && "tolerated", row.reused && "done before",

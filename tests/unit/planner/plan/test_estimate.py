@@ -163,7 +163,9 @@ def test_the_overlaps_are_exactly_the_unordered_pairs_that_can_meet(plan: Plan) 
 def test_commands_one_after_another_are_no_matter_of_agents() -> None:
     chain = of(*(step(name, *needs, mode="run", command="true") for name, needs in (("a", ""), ("b", "a"), ("c", "b"))))
     assert chain.is_chain
-    assert notes(chain) == ("3 steps in 3 levels, at most 1 side by side: no parallel speed-up: the steps run one after another",)
+    assert notes(chain) == (
+        "3 steps in 3 levels, at most 1 side by side: no parallel speed-up: the steps run one after another",
+    )
 
 
 def test_steps_of_which_a_run_does_one_are_not_said_to_edit_the_same_files() -> None:

@@ -107,6 +107,22 @@ async def test_what_a_step_waits_for_is_said_where_it_could_start(tmp_path: Path
     assert waits(bench) == [("b", "files", ("a",))]
 
 
+async def test_each_of_several_steps_that_want_the_same_files_says_for_whom_it_waits(tmp_path: Path) -> None:
+    anything = {"writes": ["**"]}
+    steps = {"a": anything, "b": anything, "c": anything, "late": {**anything, "depends_on": ["a"]}}
+    bench = Bench(tmp_path, plan_of(steps))
+
+    await bench.run(ScriptedExecutor())
+
+    assert waits(bench) == [
+        ("b", "files", ("a",)),
+        ("c", "files", ("a",)),
+        ("c", "files", ("b",)),
+        ("late", "files", ("b",)),
+        ("late", "files", ("c",)),
+    ]
+
+
 async def test_what_a_retry_waits_for_is_said(tmp_path: Path) -> None:
     bench = Bench(tmp_path, plan_of({"a": {"retries": 1}}))
     executor = ScriptedExecutor({"a": [failed(), completed()]})

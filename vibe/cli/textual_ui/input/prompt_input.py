@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -81,6 +82,8 @@ def best(typed: str, names: Sequence[str]) -> list[int]:
 
 MOST = 50
 """The most completions that are offered."""
+LEAST_LABEL = 32
+"""The cells that a command and its usage may take in any case, beside what it does."""
 
 CommandRow = tuple[str, str, str]
 """The name of a command, its usage, and what it does."""
@@ -210,6 +213,8 @@ class CompletionPopup(Static):
         width, label = max(1, self.size.width or self.screen.size.width), candidate.label
         if self.word is not None and self.word.is_file:
             label = cut(label[::-1], width - 2)[::-1]  # the end of a path tells files apart
+        else:
+            label = cut(label, max(LEAST_LABEL, width - 4 - cell_len(candidate.about)))
         row = Content.assemble(
             "▸ " if is_selected else "  ",
             (label, "bold" if is_selected else ""),

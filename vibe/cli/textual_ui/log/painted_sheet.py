@@ -99,7 +99,7 @@ class Sheet:
     def changed(self, entry: LogEntry) -> Iterable[int]:
         """Make an entry's rows again, and return the lines of the sheet that look different now.
 
-        A row that looks as before keeps its painted strip.
+        A row that looks as before is kept, as its strip remembers how it was painted.
         """
         before = self._cache.get(entry, ())
         self.forget(entry)
@@ -112,7 +112,7 @@ class Sheet:
             if old is new or new is None:
                 continue
             if old is not None and old.glue == new.glue and old.strip == new.strip:
-                new.shown = old.shown
+                rows[number] = old
             else:
                 lines.append(top + number)
         return lines
@@ -131,7 +131,8 @@ class Sheet:
 
     def repaint(self) -> None:
         """Drop all cached rows, to be made again when needed; their number must not change."""
-        self._forget_rows()
+        self._cache.clear()
+        self._kept = 0
         self._painter.forget()
 
     def rows(self, entry: LogEntry) -> list[Row]:
@@ -182,10 +183,6 @@ class Sheet:
 
     def _sum_up(self, low: int) -> None:
         self.tops[low:] = accumulate((entry.height for entry in self.entries[low:]), initial=self.tops[low])
-
-    def _forget_rows(self) -> None:
-        self._cache.clear()
-        self._kept = 0
 
 
 class SheetView(ScrollView):
@@ -515,19 +512,14 @@ class PaintedSheet(SheetView):
         rows = sheet.rows(entry)
         if number >= len(rows):
             return Strip.blank(width, ground)
-        row = rows[number]
+        strip = rows[number].strip
         span = None if selection is None else selection.get_span(row_y(index, number))
         marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
-        if span is None and not marked:
-            if row.shown is None or row.shown.cell_length != width:
-                row.shown = _full_width(row.strip, width, ground)
-            return row.shown
-        strip = row.strip
         if marked:
             strip = Strip.join([_overlaid(strip.crop(0, GUTTER), RichStyle(reverse=True)), strip.crop(GUTTER)])
         if span is not None:
             strip = self._selected(strip, *span)
-        return _full_width(strip, width, ground)
+        return strip.adjust_cell_length(width, ground)
 
     def _selected(self, strip: Strip, start: int, end: int) -> Strip:
         text = strip.text
@@ -667,12 +659,6 @@ class PaintedSheet(SheetView):
         if text:
             app_of(self).copy_to_clipboard(text)
             self.notify(f"copied {counted(len(text), 'character')}", timeout=COPIED_SECONDS, markup=False)
-
-
-def _full_width(strip: Strip, width: int, ground: RichStyle) -> Strip:
-    if strip.cell_length > width:
-        strip = strip.crop(0, width)
-    return strip.extend_cell_length(width, ground)
 
 
 def _overlaid(strip: Strip, look: RichStyle) -> Strip:

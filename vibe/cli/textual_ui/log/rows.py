@@ -50,12 +50,11 @@ class Row(Struct, eq=False):
     """One row of the screen.
 
     ``glue`` is the white space that wrapping removed between the previous row and this one; None if this row begins a
-    line. ``shown`` is the strip in full width, once it was painted.
+    line.
     """
 
     strip: Strip
     glue: str | None = None
-    shown: Strip | None = None
 
     @property
     def text(self) -> str:
@@ -151,10 +150,8 @@ def _strip(widget: Widget, content: Content, ground: Style) -> Strip:
 
 def _prefix(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
     """Return the gutter with its mark, followed by the prefix."""
-    if mark is None:
-        gutter = Strip.blank(GUTTER, style.rich_style)
-    else:
-        gutter = _strip(widget, mark.pad_right(GUTTER - mark.cell_length), style)
+    blank = Strip.blank(GUTTER, style.rich_style)
+    gutter = blank if mark is None else _strip(widget, mark.pad_right(GUTTER - mark.cell_length), style)
     if not text:
         return gutter
     muted = (style + widget.get_visual_style(MUTED, partial=True)).rich_style

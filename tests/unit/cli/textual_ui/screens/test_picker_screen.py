@@ -14,6 +14,7 @@ from textual.app import App
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from tests.fakes.snapshots import rows_of
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, Stage, made_app, played
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -234,6 +235,10 @@ async def test_the_help_has_topics_and_opens_one(tmp_path: Path) -> None:
     async with chatting(tmp_path) as on:
         await on.press("f1", *"undo", "enter")
         assert isinstance(on.app.screen, PickerScreen)
+        await on.press("escape")
+        assert not any("Help: " in row for row in rows_of(on.app))
+        await on.press(*"undo", "enter")
+        assert any("Help: Files and undo" in row for row in rows_of(on.app))
         await on.press(*"/diff", "enter")
         assert chat_of(on) == [("command", "/diff")]
 
