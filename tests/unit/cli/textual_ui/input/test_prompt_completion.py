@@ -149,9 +149,9 @@ async def test_tab_and_enter_wait_for_what_is_still_looked_for(app: InputStage) 
         assert (app.texts, app.prompt.text) == (["@testmain"], "next")
 
 
-async def test_a_long_usage_leaves_room_for_what_the_command_does(app: InputStage) -> None:
+async def test_a_long_usage_leaves_room_for_what_the_command_does(app: InputStage, project: Path) -> None:
     usage = "GOAL | " + " | ".join(f"word{number}" for number in range(20))
-    app.prompt.complete_with(commands=lambda: [("plan", usage, "plan and run")], root=None)
+    app.prompt.complete_with(commands=lambda: [("plan", usage, "plan and run")], root=project)
     async with app.run_test(size=(60, 10)) as pilot:
         await pressed(pilot, *"/pl")
         assert app.rows()[-2] == "▸ /plan GOAL | word0 | word1 | word2 | word3…  plan and run "
