@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
+_EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
 
 
 class EventTooLongError(ValueError):
@@ -45,12 +46,7 @@ class SseParser:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
-        self._line = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
-        self._after_cr = False
-        self._started = False
-        self._is_error = False
+        self._held = bytearray()
         self.is_plain: bool | None = None
 
     def feed(self, chunk: bytes) -> list[str]:
@@ -59,68 +55,48 @@ class SseParser:
         Raises:
             EventTooLongError: an event exceeds the limit.
         """
-        if not chunk:
-            return []
-        if self._after_cr:
-            # A CRLF was cut in two: its CR ended the previous chunk.
-            chunk = chunk.removeprefix(b"\n")
-        events: list[str] = []
-        for piece in chunk.splitlines(keepends=True):
-            self._line += piece
-            if piece.endswith((b"\n", b"\r")):
-                self._take_line(events)
-            if self._size + len(self._line) > self._limit:
-                raise EventTooLongError(f"an event longer than {self._limit:,} bytes")
-        self._after_cr = chunk.endswith(b"\r")
-        return events
+        self._held += chunk
+        if len(self._held) > len(_BOM):
+            self._look()
+        ended: list[bytearray] = []
+        if self.is_plain is False and _EVENT_END.search(self._held, max(0, len(self._held) - len(chunk) - 3)):
+            *ended, self._held = map(bytearray, _EVENT_END.split(self._held))
+        if len(self._held) > self._limit:
+            raise EventTooLongError(f"an event longer than {self._limit:,} bytes")
+        return [data for event in ended for data in _data_in(event)]
 
     def close(self) -> list[str]:
         """Return the data of a last event that has no blank line after it."""
-        events: list[str] = []
-        self._take_line(events)
-        self._dispatch(events)
-        return events
+        self._look()
+        if not self.is_plain:
+            return _data_in(self._held)
+        lines = filter(None, self._held.removeprefix(_BOM).splitlines())
+        return _split_events(b"\n".join(lines).decode("utf-8", "replace"))
 
-    def _take_line(self, events: list[str]) -> None:
-        """Process the current line; an empty one ends an event."""
-        line = bytes(self._line).rstrip(b"\r\n")
-        self._line.clear()
-        if not self._started:
-            line = line.removeprefix(_BOM)
-            self._started = True
-        if not line:
-            if not self.is_plain:
-                self._dispatch(events)
-            return
-        if self.is_plain is None:
-            self.is_plain = line.lstrip().startswith((b"{", b"["))
-        if self.is_plain or line.startswith(b"{"):
-            self._add(line)
-        else:
-            self._take_field(line)
+    def _look(self) -> None:
+        """Find out by its first character whether the body is plain JSON."""
+        if self.is_plain is None and (start := self._held.removeprefix(_BOM).lstrip()):
+            self.is_plain = start.startswith((b"{", b"["))
 
-    def _take_field(self, line: bytes) -> None:
+
+def _data_in(event: bytearray) -> list[str]:
+    """Return the data of an event, which may be several pieces; none if it has no data."""
+    found: list[bytes] = []
+    is_error = False
+    for line in bytes(event).removeprefix(_BOM).splitlines():
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
-            self._is_error = value.strip() == b"error"
-        elif name == b"error":  # llama.cpp reports errors in a field of this name
-            self._is_error = True
-            self._add(value)
-        elif name == b"data":
-            self._add(value)
-
-    def _add(self, value: bytes) -> None:
-        self._data.append(value)
-        self._size += len(value) + 1
-
-    def _dispatch(self, events: list[str]) -> None:
-        if self._data:
-            data = b"\n".join(self._data).decode("utf-8", "replace")
-            events += [_as_error(data)] if self._is_error else _split_events(data)
-            self._data.clear()
-            self._size = 0
-        self._is_error = False
+            is_error = value.strip() == b"error"
+        elif name in {b"data", b"error"}:  # llama.cpp reports errors in a field of this name
+            is_error = is_error or name == b"error"
+            found.append(value)
+        elif line.startswith(b"{"):
+            found.append(line)
+    data = b"\n".join(found).decode("utf-8", "replace")
+    if is_error and found:
+        return [_as_error(data)]
+    return _split_events(data) if found else []
 
 
 def _as_error(data: str) -> str:
