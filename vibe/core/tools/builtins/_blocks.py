@@ -91,14 +91,8 @@ def find_equal(text: str, search: str) -> list[tuple[int, int]]:
     if text.isascii():
         return []
     flat, wanted = (unicodedata.normalize("NFD", one) for one in (text, search))
-    found: list[tuple[int, int]] = []
-    at = flat.find(wanted)
-    while at >= 0:
-        start, end = _position(text, flat, at), _position(text, flat, at + len(wanted))
-        if start is not None and end is not None:
-            found.append((start, end))
-        at = flat.find(wanted, at + len(wanted))
-    return found
+    places = ([_position(text, flat, at) for at in found.span()] for found in re.finditer(re.escape(wanted), flat))
+    return [(start, end) for start, end in places if start is not None and end is not None]
 
 
 def _position(text: str, flat: str, at: int) -> int | None:
@@ -321,8 +315,10 @@ def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
     around = text[slice(*places[0])] if "\n" in block.search else text
     newline = "\r\n" if 2 * around.count("\r\n") > around.count("\n") else "\n"
     replacement = None if block.replace is None else block.replace.replace("\n", newline)
-    if not block.everywhere:
-        return _replaced(text, *places[0], replacement)
+    if replacement is None and text[(start := places[0][0]) - 1 : start] in {"", "\n"}:
+        # Deleting whole lines also deletes their line end.
+        end = places[0][1]
+        places = [(start, end + (text.startswith("\n", end) or 2 * text.startswith("\r\n", end)))]
     pieces: list[str] = []
     done = 0
     for start, end in places:
@@ -339,16 +335,6 @@ def _find_exactly(text: str, search: str) -> list[tuple[int, int]]:
     while found := pattern.search(text, places[-1][0] + 1 if places else 0):
         places.append(found.span())
     return places
-
-
-def _replaced(text: str, start: int, end: int, replacement: str | None) -> str:
-    if replacement is not None:
-        return text[:start] + replacement + text[end:]
-    # Deleting whole lines also deletes their line end.
-    if start == 0 or text[start - 1] == "\n":
-        ending = next((newline for newline in ("\r\n", "\n") if text.startswith(newline, end)), "")
-        end += len(ending)
-    return text[:start] + text[end:]
 
 
 def _not_unique(text: str, places: Sequence[tuple[int, int]]) -> str:
