@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from encodings.utf_16_le import IncrementalDecoder
 from typing import Any, Final
 from uuid import uuid4
 
@@ -23,8 +24,7 @@ from vibe.core.schemas import table_of, whole_number
 _NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
 HALF_BASE: Final = 0x100000
 """The offset that turns half a surrogate pair, which no text can hold, into a private-use character."""
-FIRST_HALF: Final = ("\U0010d800", "\U0010dbff")
-_HALVES: Final = re.compile("[\U0010d800-\U0010dbff][\U0010dc00-\U0010dfff]|[\U0010d800-\U0010dfff]")
+_HALF: Final = re.compile("[\U0010d800-\U0010dfff]")
 
 
 class TaggedReasoning:
@@ -138,32 +138,21 @@ class _OpenCall(msgspec.Struct, kw_only=True):
         return "".join(self.arguments)
 
 
-class _Halves:
+class _Halves(IncrementalDecoder):
     """Joins the two halves of a character that came in two pieces, see ``http.decoded``."""
 
-    def __init__(self) -> None:
-        self._first = ""
+    def take(self, text: str, *, final: bool = False) -> str:
+        """Return the text so far; half a character at its end waits for its other half unless this is ``final``.
 
-    def take(self, text: str) -> str:
-        """Return the text so far; half a character at its end waits for its other half."""
-        text = self._first + text
-        self._first = text[-1:] if FIRST_HALF[0] <= text[-1:] <= FIRST_HALF[1] else ""
-        return _with_whole_characters(text.removesuffix(self._first))
-
-    def rest(self) -> str:
-        """Return what still waits."""
-        first, self._first = self._first, ""
-        return _with_whole_characters(first)
+        A half without another one becomes U+FFFD.
+        """
+        halves = _HALF.sub(lambda half: chr(ord(half[0]) - HALF_BASE), text)
+        return self.decode(halves.encode("utf-16-le", "surrogatepass"), final)
 
 
 def _with_whole_characters(text: str) -> str:
     """Return a text with each pair of halves joined to one character, and each single half replaced by U+FFFD."""
-    return _HALVES.sub(lambda found: _joined(*found[0]) if len(found[0]) > 1 else "\ufffd", text)
-
-
-def _joined(first: str, second: str) -> str:
-    halves = "".join(chr(ord(half) - HALF_BASE) for half in (first, second))
-    return halves.encode("utf-16", "surrogatepass").decode("utf-16")
+    return _Halves("replace").take(text, final=True)
 
 
 class AnswerBuilder:
@@ -187,7 +176,7 @@ class AnswerBuilder:
         self._usage: Usage | None = None
         self._cost: float | None = None
         self.oddity = ""
-        self._text_halves, self._reasoning_halves = _Halves(), _Halves()
+        self._text_halves, self._reasoning_halves = _Halves("replace"), _Halves("replace")
 
     @property
     def finished(self) -> bool:
@@ -310,8 +299,8 @@ class AnswerBuilder:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
             ModelRefusalError: the provider's content filter stopped the answer.
         """
-        self.add_text(self._text_halves.rest())
-        self.add_reasoning(self._reasoning_halves.rest())
+        self.add_text(self._text_halves.take("", final=True))
+        self.add_reasoning(self._reasoning_halves.take("", final=True))
         if self._tagged is not None:
             thought, text = self._tagged.rest()
             self.add_reasoning(thought)

@@ -221,18 +221,13 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
     except INVALID_JSON:
         text = data if isinstance(data, str) else bytes(data).decode()
         try:
-            mended = json.dumps(json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite))
+            value = json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite)
+            mended = json.dumps(value, ensure_ascii=False)
         except (ValueError, RecursionError):
             mended = ""
         if not mended:
             raise
-        # Half a surrogate pair becomes a private-use character.
-        return decoder.decode(_ESCAPE.sub(lambda one: chr(HALF_BASE + int(one[1], 16)) if one[1] else one[0], mended))
-
-
-_ESCAPE = re.compile(
-    r"\\(?:u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>d[89a-f][0-9a-f]{2}))|.)", re.IGNORECASE | re.DOTALL
-)
+        return decoder.decode(re.sub("[\ud800-\udfff]", lambda half: chr(HALF_BASE + ord(half[0])), mended))
 
 
 def _finite(digits: str) -> float | None:
