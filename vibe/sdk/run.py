@@ -14,14 +14,17 @@ from threading import Lock
 from typing import Any, Generic, Self, TypeVar
 
 from anyio import CancelScope
+from anyio.lowlevel import current_token
 
 from ipc.events import AssistantDeltaEvent, Event
 from vibe.sdk.options import check, raised
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 Item = TypeVar("Item")
+WAIT = "wait(), in a thread of its own if a loop of another library runs"
+OTHER_LOOP = f"wait() blocks, and an event loop of another library than asyncio runs in this thread: use {WAIT}"
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
@@ -33,7 +36,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError as error:
-        raise UsageError("vibe.sdk needs an asyncio loop, and none runs here: without one, use wait()") from error
+        raise UsageError(f"vibe.sdk needs an asyncio loop, and none runs here: without one, use {WAIT}") from error
 
 
 def call_in_loop(task: asyncio.Task[Any] | None, call: Callable[..., Item], *args: object) -> Item:
@@ -70,17 +73,17 @@ def _no_agent(_text: str, _step: str) -> bool:
     return False
 
 
-_PART_OF: ContextVar[tuple[object, ...]] = ContextVar("_PART_OF", default=())
+_PART_OF: ContextVar[tuple[RunWork[Any], ...]] = ContextVar("_PART_OF", default=())
 """The works that the code at hand is a part of, as tools and callbacks are."""
 
 
-def check_outside(work: object) -> None:
-    """Check that the caller is no part of some work for which it is about to wait.
+def check_outside(work: RunWork[Any] | None) -> None:
+    """Check that the caller is no part of some work for whose end it is about to wait.
 
     Raises:
         UsageError: If it is, so that both would wait for ever.
     """
-    if work in _PART_OF.get():
+    if work in _PART_OF.get() and not work.has_ended:
         raise UsageError("a tool or callback can't wait for the work it is part of: return, or tell it more by steer()")
 
 
@@ -151,7 +154,7 @@ class RunWork(Generic[R]):
             if self._task is None:
                 self._pick = pick
                 context = self._context()
-                context.run(_PART_OF.set, (*_PART_OF.get(), self))
+                context.run(_PART_OF.set, (*(one for one in _PART_OF.get() if not one.has_ended), self))
                 self._task = loop.create_task(self._do_work(), context=context)
                 self._task.add_done_callback(lambda _: self._ended.set_result(None))
             elif pick is not None:
@@ -242,6 +245,9 @@ class Run(Generic[R_co]):
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise UsageError("wait() blocks, and an event loop runs in this thread: write `await` instead")
+        with suppress(RuntimeError), error_as(ImportError, lambda _: UsageError(OTHER_LOOP)):
+            current_token()
+            raise UsageError(OTHER_LOOP)
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the thread's own loop alone
             return runner.run(self._work.ended())
 

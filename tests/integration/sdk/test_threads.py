@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+import sniffio
 
 from ipc.events import ModelStartedEvent
 from tests.fakes.model_server import Reply
@@ -107,6 +108,18 @@ async def test_what_is_cancelled_within_a_callback_is_raised_as_an_error(
     assert not (program.folder / "n.txt").exists()
 
 
+@pytest.mark.parametrize("library", ["trio", "unknown"])
+def test_a_loop_of_another_library_is_not_blocked(library: str, program: Program) -> None:
+    said = sniffio.current_async_library_cvar.set(library)  # as that library does while it runs
+    try:
+        with pytest.raises(UsageError, match="in a thread of its own if a loop of another library runs"):
+            program.query("Hi").wait()
+    finally:
+        sniffio.current_async_library_cvar.reset(said)
+    program.says("one")
+    assert program.query("Hi").wait().text == "one "
+
+
 PART = "a tool or callback can't wait for the work it is part of"
 Wait = Callable[[Session], Any]
 
@@ -165,6 +178,23 @@ async def test_a_tool_two_sessions_away_gets_that_error_too(program: Program) ->
 
     assert (answer.text, len(told)) == ("done ", 1)
     assert PART in told[0]
+
+
+async def test_a_task_that_outlives_the_run_in_which_it_began_may_wait_for_it_again(program: Program) -> None:
+    program.says(calls("begin"), "done")
+    ended, tasks = asyncio.Event(), list[asyncio.Task[str]]()
+
+    async def later() -> str:
+        await ended.wait()
+        return (await run).text
+
+    async def begin() -> None:
+        tasks.append(asyncio.create_task(later()))
+
+    run = program.query("Begin", tools=[begin])
+    assert (await run).text == "done "
+    ended.set()
+    assert await tasks[0] == "done "
 
 
 async def test_a_callback_that_waits_for_its_own_run_is_raised(program: Program) -> None:

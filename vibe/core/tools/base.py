@@ -28,20 +28,12 @@ from ipc.events import Display
 from vibe.core.instructions.memory import AgentMemory
 from vibe.core.messages import Denial, Image
 from vibe.core.skills.manager import AgentSkills
+from vibe.core.tools import schema
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, match_lists
 from vibe.core.tools.ports import CallOutlook, SubagentSpawner
 from vibe.core.tools.questions import UserInput
-from vibe.core.tools.schema import (
-    CONTEXT_PARAMETER,
-    KeywordArguments,
-    derive_arguments,
-    describe_problems,
-    keyword_values,
-    parameter_schema,
-    type_argument,
-)
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.shell.process.port import Commands
 from vibe.shell.sandbox.confinement import Confinement
@@ -176,7 +168,7 @@ class MistralHooks:
     def check_allowlist_denylist(self, args: Any) -> Any:
         """Compare the call's text arguments with the tool's lists."""
         config = cast("Any", self).config
-        texts = (value for value in keyword_values(args).values() if isinstance(value, str))
+        texts = (value for value in schema.keyword_values(args).values() if isinstance(value, str))
         return match_lists(texts, config.allowlist, config.denylist)
 
     def resolve_permission(self, args: Any) -> Any:  # noqa: ARG002  overridden by tools of Mistral Vibe
@@ -229,7 +221,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """Accept the short forms ``[Config]``, ``[Args, Result]`` and ``[Args, Result, Config]``."""
         given: tuple[Any, ...] = cast("tuple[Any, ...]", params) if isinstance(params, tuple) else (params,)
         if cls is BaseTool and len(given) == 1:
-            given = (KeywordArguments, TextResult, *given, BaseToolState)
+            given = (schema.KeywordArguments, TextResult, *given, BaseToolState)
         elif cls is BaseTool and len(given) < 4:
             given = (*given, *(BaseToolConfig, BaseToolState)[len(given) - 2 :])
         subscribe = cast("Callable[[Any], Any]", getattr(super(), "__class_getitem__"))  # noqa: B009  unknown to stubs
@@ -259,7 +251,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
         """Return the JSON Schema of the arguments, with the same bytes every time."""
-        return parameter_schema(cls.args_model())
+        return schema.parameter_schema(cls.args_model())
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
@@ -290,12 +282,12 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     @classmethod
     def config_class(cls) -> type[BaseToolConfig]:
         """Return the model of the tool's ``[tools.<name>]`` table."""
-        return type_argument(cls, BaseTool, 2, BaseToolConfig)
+        return schema.type_argument(cls, BaseTool, 2, BaseToolConfig)
 
     @classmethod
     def state_class(cls) -> type[BaseToolState]:
         """Return the model of the tool's state."""
-        return type_argument(cls, BaseTool, 3, BaseToolState)
+        return schema.type_argument(cls, BaseTool, 3, BaseToolState)
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> BaseTool[Any, Any, Any, Any]:
@@ -314,7 +306,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     def summarize(self, args: Args) -> str:
         """Return the call on one line, for people: ``write_file src/a.py``."""
-        texts = (value for value in keyword_values(args).values() if isinstance(value, str) and value.strip())
+        texts = (value for value in schema.keyword_values(args).values() if isinstance(value, str) and value.strip())
         return self.named(next(texts, ""))
 
     def named(self, about: str) -> str:
@@ -372,7 +364,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         try:
             return cast("Args", self.args_model().model_validate({key: raw[key] for key in raw if key not in ignored}))
         except ValidationError as error:
-            problems = describe_problems(error, "arguments")
+            problems = schema.describe_problems(error, "arguments")
             if any(problem["type"] == "extra_forbidden" for problem in error.errors()):
                 problems += (f"it takes {', '.join(self.get_parameters()['properties']) or 'no arguments'}",)
             raise ToolArgumentsError(self.get_name(), problems) from error
@@ -428,9 +420,9 @@ class RunShape(Struct, frozen=True, kw_only=True):
 
     def call_arguments(self, args: BaseModel | None, ctx: InvokeContext | None) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return the positional and the keyword arguments to call it with."""
-        named: dict[str, Any] = {CONTEXT_PARAMETER: ctx} if self.names_context else {}
-        if isinstance(args, KeywordArguments):
-            return (), keyword_values(args) | named
+        named: dict[str, Any] = {schema.CONTEXT_PARAMETER: ctx} if self.names_context else {}
+        if isinstance(args, schema.KeywordArguments):
+            return (), schema.keyword_values(args) | named
         return (args, ctx) if self.takes_second else (args,), named
 
 
@@ -438,7 +430,7 @@ class RunShape(Struct, frozen=True, kw_only=True):
 def shape_of(run: Callable[..., Any]) -> RunShape:
     """Return the shape of a class's ``run``. Cached, because inspecting a signature is slow."""
     parameters = list(inspect.signature(run).parameters.values())[1:]
-    names_context = any(one.name == CONTEXT_PARAMETER for one in parameters)
+    names_context = any(one.name == schema.CONTEXT_PARAMETER for one in parameters)
     return RunShape(
         streams=inspect.isasyncgenfunction(run),
         names_context=names_context,
@@ -454,8 +446,8 @@ def _in_snake_case(name: str) -> str:
 
 @lru_cache(maxsize=512)
 def _args_model(cls: type[BaseTool[Any, Any, Any, Any]]) -> type[BaseModel]:
-    named = type_argument(cls, BaseTool, 0, BaseModel)
-    return derive_arguments(cls.get_name(), cls.run) if named is KeywordArguments else named
+    named = schema.type_argument(cls, BaseTool, 0, BaseModel)
+    return schema.derive_arguments(cls.get_name(), cls.run) if named is schema.KeywordArguments else named
 
 
 def _as_result(value: Any) -> Any:
