@@ -144,8 +144,9 @@ def foot_of(request: ApprovalRequestEvent) -> list[tuple[str, bool]]:
 
 
 def covered(request: ApprovalRequestEvent) -> str:
-    """Return what a lasting yes would allow; safe to print."""
-    keys = (key.removeprefix(f"{request.tool}: ") for key in request.covers)
+    """Return what a lasting yes would allow, with paths in the folder of the call as they are there; safe to print."""
+    folder = f" {request.cwd}/" if request.cwd and request.confined is None else " "  # a command is shown as it is
+    keys = (key.removeprefix(f"{request.tool}: ").replace(folder, " ", 1) for key in request.covers)
     return ", ".join("exactly this call" if key.startswith("{") else visible(key) for key in keys)  # its arguments
 
 

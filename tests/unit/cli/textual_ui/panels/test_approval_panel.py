@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec import structs
 
 from ipc.events import DiffDisplay, WrittenFile
 from tests.unit.cli.textual_ui.panels.stage import request, stage
 from vibe.core.tools.ports import ApprovalAnswer
+from vibe.front.request_text import covered
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,15 @@ async def test_arguments_that_a_yes_covers_exactly_are_told_in_words() -> None:
         await on.approve(request("r2", covers=("bash: git commit", "bash: git push --force-with-lease origin")))
         await on.press("tab")
         assert on.lines[-1] == "s this session, a always here: git commit, git push --force-with-lease origin"
+
+
+def test_what_a_yes_covers_is_told_by_its_path_in_the_folder_except_of_commands() -> None:
+    here, there = "write_file: write /home/me/shop/a/b.py", "write_file: write /home/me/shop2/c.py"
+    shop: dict[str, Any] = {"cwd": "/home/me/shop"}
+    edit = request(tool="write_file", covers=(here, there), **shop)
+    assert covered(edit) == "write a/b.py, write /home/me/shop2/c.py"
+    assert covered(structs.replace(edit, cwd="")) == "write /home/me/shop/a/b.py, write /home/me/shop2/c.py"
+    assert covered(request(covers=("bash: rm /home/me/shop/a",), confined=True, **shop)) == "rm /home/me/shop/a"
 
 
 async def test_escape_puts_it_off() -> None:
