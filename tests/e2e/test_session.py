@@ -90,6 +90,8 @@ def test_files_and_conversation_are_taken_back(vibe: VibeCommand) -> None:
     assert (report["restored"], report["deleted"]) == (["a.txt"], ["b.txt"])
     assert messages_of(vibe, report["session_id"]) == []
     assert len(messages_of(vibe, session)) == 4
+    assert "no recorded file has changed since" in vibe("session", "rewind", session, "0", "--files").out
+    assert "no recorded file" not in vibe("session", "rewind", session, "0").out
     refused = vibe("session", "rewind", session, "2")
     assert (refused.code, "message 2 is not a point to rewind to" in refused.err) == (2, True)
 

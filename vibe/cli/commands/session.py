@@ -257,6 +257,7 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
         report = anyio.run(turn.act, env.tell, act) if args.files else act()
     files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
     files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
-    lines = [*restored_lines(report.files), f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"]
+    restored = restored_lines(report.files) or ["no recorded file has changed since"] * args.files
+    lines = [*restored, f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"]
     env.answer(args, {"session_id": report.session_id, "messages": report.messages, **files}, lines)
     return ExitCode.FAILED if report.files.skipped else ExitCode.DONE

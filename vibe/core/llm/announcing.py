@@ -99,8 +99,7 @@ class CallAnnouncer(Struct, eq=False):
     def notice(self, notice: Notice) -> None:
         """Announce a retry, or the start or the end of a wait."""
         if isinstance(notice, RetryNotice):
-            self._break_off()
-            self._attempt = notice.attempt + 1
+            self._begin(notice.attempt + 1)
             code, wait_seconds = "model.retry", notice.wait_seconds
             what = "model not reachable" if notice.unreachable else "model call failed"
             message = f"{what} · try {notice.attempt + 1} in {notice.wait_seconds:.1f} s · {notice.reason}"
@@ -112,6 +111,11 @@ class CallAnnouncer(Struct, eq=False):
             code, wait_seconds = WAITED, None
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
         self.sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
+
+    def _begin(self, attempt: int) -> None:
+        """Begin another try: nothing of the answer that broke off is part of the next."""
+        self._break_off()
+        self._attempt, self._pieces, self._calls = attempt, [], {}
 
     def _break_off(self) -> None:
         """Count the answer that broke off, if one had begun."""
@@ -128,10 +132,10 @@ class CallAnnouncer(Struct, eq=False):
 
     def delta(self, delta: Delta) -> None:
         """Announce one piece of the answer, unless the growing answer is kept back; note when the first one came."""
+        if delta.attempt != self._attempt:
+            self._begin(delta.attempt)
         if self._first is None:
             self._first = monotonic() - self._started
-        if delta.attempt != self._attempt:
-            self._attempt, self._pieces, self._calls = delta.attempt, [], {}
         self._characters += len(delta.text) + len(delta.reasoning) + len(delta.call.arguments if delta.call else "")
         if self.masked is None:
             return

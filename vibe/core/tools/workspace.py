@@ -287,6 +287,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     def _inside(self, path: str, *, write: bool) -> Path:
         resolved = self.resolve(path)
+        if path.endswith(os.sep) and not resolved.is_dir():
+            raise PathError(path, "names a folder that does not exist")
         if self.bounds.is_sealed(resolved):
             raise PathError(path, SEALED)
         if not self.contains(resolved, write=write):

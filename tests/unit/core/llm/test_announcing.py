@@ -13,6 +13,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ModelTransportError
 from vibe.core.llm.port import CallDelta, Delta, RetryNotice
+from vibe.core.messages import Usage
 from vibe.system.redaction import Mask
 
 MODEL = ModelConfig(name="m", provider="p", context_size=9000)
@@ -112,6 +113,21 @@ def test_arguments_are_told_while_they_are_written_in_few_events() -> None:
     assert text.startswith(told(sink))
     assert len(told(sink)) > len(text) - 100
     assert len(events) < len(text) / 40
+
+
+def test_the_text_of_an_answer_that_broke_off_is_no_part_of_the_next_but_counts() -> None:
+    call = announcer(MemorySink())
+
+    with call.announced(context_tokens=1200):
+        call.delta(Delta(text="one two "))
+        call.notice(RetryNotice(attempt=1, wait_seconds=0.1, reason="cut"))
+        call.notice(RetryNotice(attempt=2, wait_seconds=0.1, reason="refused"))
+        call.delta(Delta(text="one", attempt=3))
+        call.delta(Delta(reasoning="hm, tw", attempt=4))  # others had answers meanwhile, so no notice came
+        call.delta(Delta(text="one two three", attempt=4))
+
+    assert call.text == "one two three"
+    assert call.broken_off.usage == Usage(prompt_tokens=2400, completion_tokens=3, calls=2)
 
 
 def test_an_attempt_that_is_repeated_begins_anew() -> None:

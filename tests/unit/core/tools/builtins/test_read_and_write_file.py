@@ -183,6 +183,9 @@ async def test_a_missing_file_brings_the_closest_names(caller: Caller) -> None:
         await caller.call(make(ReadFile), path="scr/scheduler.py")
     with pytest.raises(FileAccessError, match="leads through something that is not a folder"):
         await caller.call(make(ReadFile), path="src/scheduler.py/x")
+    for path in ("src/scheduler.py/", "new/"):
+        with pytest.raises(PathError, match=f"'{path}' names a folder that does not exist"):
+            await caller.call(make(WriteFile), path=path, content="x")
 
 
 async def test_what_lies_outside_is_refused_through_links_too(
