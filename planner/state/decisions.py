@@ -117,5 +117,5 @@ _LABELS = {
     StepChoice.RETRY: "Retry it from the start",
     StepChoice.AGAIN: "Continue: interrupted work may be repeated",
     StepChoice.SKIP: "Skip it: its dependents run without it",
-    StepChoice.STOP: "Mark it failed and skip its dependents",
+    StepChoice.STOP: "Mark it failed: what depends on its success does not run",
 }

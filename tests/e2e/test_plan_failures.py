@@ -132,3 +132,16 @@ def test_a_pause_that_cuts_a_side_effect_off_asks_and_skip_goes_on_without_it(
     assert (ended.code, effects(vibe)) == (0, 1)
     assert [step["status"] for step in ended.document["steps"]] == ["skipped", "completed"]
     assert Path(vibe.workdir / "told").exists()
+
+
+def test_the_summary_counts_all_attempts_at_a_step(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 234}
+    vibe.replay({"agents": {"a": {"turns": [{"text": "done", "usage": usage}]}}})
+    step = {"id": "a", "title": "A", "mode": "research", "model": ["replay", "replay"], "max_repairs": 0}
+
+    ended = vibe("plan", "run", write_plan({**step, "verify": ["test -e once || { touch once; false; }"]}))
+
+    assert ended.code == 0, ended.err + ended.out
+    row = next(line for line in ended.out.splitlines() if line.startswith("✓ a"))
+    assert "2,468 tok" in row
+    assert "try 2" in row

@@ -123,6 +123,74 @@ def test_a_file_that_others_changed_since_is_given_back_only_by_force(vibe: Vibe
 
 
 @pytest.mark.parametrize("workspace", ["shared", "worktree"])
+def test_a_file_in_another_form_than_git_keeps_is_told_and_given_back_as_it_was(
+    vibe: VibeCommand, write_plan: Any, workspace: str
+) -> None:
+    vibe.workdir.rmdir()
+    files = {"run.bat": "one\ntwo\n", "place": "a file\n", ".gitattributes": "*.bat eol=crlf\n"}
+    repository(vibe.workdir, files)
+    (vibe.workdir / "run.bat").write_bytes(b"one\r\ntwo\r\n")
+    step, script = shell(
+        "kinds",
+        "printf 'one\\r\\nTWO\\r\\n' > run.bat; rm place; mkdir place; echo in > place/it",
+        workspace=workspace,
+    )
+    vibe.replay({"agents": {"kinds": script}})
+    ended = vibe("plan", "run", write_plan(step), "--auto-approve", "--allow-dirty", "--output", "json")
+    plan_id = ended.document["plan_id"]
+
+    def standings() -> dict[str, str]:
+        found = vibe("plan", "review", plan_id, "--output", "json").document["changes"]
+        return {change["file"]: change["status"] for change in found}
+
+    changed = ["run.bat", "place", "place/it"]
+    assert standings() == dict.fromkeys(changed, "open")
+    assert vibe("plan", "review", plan_id, "--reject", "place").code != 0
+    for file in ("run.bat", "place/it", "place"):
+        rejected = vibe("plan", "review", plan_id, "--reject", file)
+        assert rejected.code == 0, rejected.err
+    assert standings() == dict.fromkeys(changed, "rejected")
+    assert (vibe.workdir / "run.bat").read_bytes() == b"one\r\ntwo\r\n"
+    assert (vibe.workdir / "place").read_text() == "a file\n"
+
+
+def test_what_a_step_left_that_a_revision_removed_is_listed_and_given_back(vibe: VibeCommand, write_plan: Any) -> None:
+    revision = {
+        "reason": "another way",
+        "operations": [
+            {"op": "add_step", "step": {"id": "good", "title": "Do it", "mode": "docs", "verify": ["test -e ok"]}},
+            {"op": "remove_step", "id": "bad"},
+        ],
+    }
+    vibe.workdir.rmdir()
+    repository(vibe.workdir, {"notes.txt": "old\n"})
+    bad, script = shell("bad", "echo junk > junk.txt; rm notes.txt", verify=["test -e ok"], max_repairs=0)
+    write = {"name": "write_file", "arguments": {"path": "ok", "content": "x\n"}}
+    vibe.replay({
+        "agents": {
+            "bad": script,
+            "planner": {"turns": [{"tool_calls": [{"name": "hand_in_revision", "arguments": {"value": revision}}]}]},
+            "good": {"turns": [{"tool_calls": [write]}, {"text": "done"}]},
+        }
+    })
+    plan = write_plan({**bad, "on_failure": "replan"})
+    ended = vibe("plan", "run", plan, "--auto-approve", "--allow-dirty", "--output", "json")
+    assert ended.code == 0, ended.err + ended.out
+    plan_id = ended.document["plan_id"]
+
+    found = vibe("plan", "review", plan_id, "--output", "json").document["changes"]
+    assert {(change["step"], change["file"]) for change in found} == {
+        ("bad", "junk.txt"),
+        ("bad", "notes.txt"),
+        ("good", "ok"),
+    }
+    rejected = vibe("plan", "review", plan_id, "--reject", "junk.txt", "--reject", "notes.txt")
+    assert rejected.code == 0, rejected.err
+    assert not (vibe.workdir / "junk.txt").exists()
+    assert (vibe.workdir / "notes.txt").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("workspace", ["shared", "worktree"])
 def test_comments_go_together_to_the_steps_next_attempt_and_its_checks_run(
     vibe: VibeCommand, write_plan: Any, workspace: str
 ) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
-from vibe.core.messages import Outcome
+from vibe.core.messages import Outcome, total_of
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
 from vibe.system.plain_text import counted, one_line
@@ -60,9 +60,9 @@ def _troubles(ended: PlanRun) -> list[str]:
 
 
 def _table(steps: Sequence[StepState]) -> list[str]:
-    """Return a row per step. Columns are as wide as their widest cell, and empty columns are left out."""
-    times = [step.last_result.duration_s for step in steps]
-    usages = [step.last_result.usage for step in steps]
+    """Return a row per step, over all its attempts. Columns are as wide as their widest cell; empty ones go."""
+    times = [sum(attempt.seconds for attempt in step.attempts) for step in steps]
+    usages = [total_of(attempt.result for attempt in step.attempts).usage for step in steps]
     columns = [
         _column([f"{_mark(step)} {step.id}" for step in steps]),
         _column([step.status.value for step in steps]),

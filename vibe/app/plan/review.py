@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -14,7 +15,7 @@ from planner.plan.model import Step
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder, find_plan
 from subagents.worktree.lifecycle import Phase, commit_mark
-from subagents.worktree.repository import Repository, open_repository
+from subagents.worktree.repository import Git, Repository, open_repository
 from vibe.app.engine.host import Host
 from vibe.app.plan.rewind import FILES_FOLDER, Changes
 from vibe.app.plan.worktrees import git_folder, place_of
@@ -24,6 +25,8 @@ from vibe.core.session.snapshots import PathState, Point, Snapshots
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.system.errors import UsageError
 
+REMOVED_FIELDS = ("id", "title", "mode", "workspace")
+"""What is needed of a step that a revision removed."""
 NOT_TEXT = "it is not text, or was too large to be recorded"
 
 
@@ -43,7 +46,8 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
     ``before`` or ``after`` is None if the file did not exist then.
 
     ``texts`` holds both as text, None also if it is not text. ``path`` is relative to the workspace. ``busy`` names the
-    steps that were at work, if it is not known which of them changed the file.
+    steps that were at work, if it is not known which of them changed the file. ``in_git`` is the path in the repository
+    if the contents are as git keeps them.
     """
 
     step_id: str
@@ -55,6 +59,7 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
     diff: FileDiff = FileDiff()
     standing: Standing = Standing.OPEN
     busy: tuple[str, ...] = ()
+    in_git: str = ""
 
     @property
     def name(self) -> str:
@@ -76,10 +81,13 @@ class PlanReview:
         loaded, self._state = current_state(folder)
         self.goal = loaded.plan.goal
         self.workspace = folder.settings().existing_workspace()
-        self._steps = {step.id: step for step in loaded.plan.steps}
+        gone = (removed.step.outline for removed in self._state.removed_for_good())
+        removed = (Step.model_validate({name: getattr(one, name) for name in REMOVED_FIELDS}) for one in gone)
+        self._steps = {step.id: step for step in (*loaded.plan.steps, *removed)}
         self._changes_by_step = Changes(loaded, self._state.results())
         self.snapshots = Snapshots(self.workspace, folder.path / FILES_FOLDER, host.environ, host.own_places)
         self.snapshots.store.prepare()
+        self._git = Git(folder=self.workspace, environ=host.environ)
         found = [*self._recorded(self.snapshots.points()), *self._committed(host, folder)]
         order = list(self._steps)
         self.changes = tuple(self._read(sorted(_merged(found), key=lambda one: order.index(one.step_id))))
@@ -121,17 +129,17 @@ class PlanReview:
                 before = files.pop(path, None)
                 if after is not None:
                     files[path] = after
+                states = [None if state and state.is_folder else state for state in (before, after)]
                 step = self._changes_by_step.step_of(path, busy)
-                has_folder = any(state is not None and state.is_folder for state in (before, after))
-                if step is not None and step.workspace == "shared" and not has_folder:
+                if step is not None and step.workspace == "shared":
                     attempt = self._attempt_at(step, point.at)
                     unsure = self._changes_by_step.unsure(path, [one for one in busy if one.workspace == "shared"])
-                    change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after)
+                    change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=states[0], after=states[1])
                     found.append(structs.replace(change, busy=unsure))
         return iter(found)
 
     def _attempt_at(self, step: Step, at: float) -> int:
-        attempts = self._state.steps[step.id].attempts
+        attempts = self._state.steps[step.id].attempts if step.id in self._state.steps else ()
         return next((one.number for one in attempts if one.ended_at >= at), len(attempts) or 1)
 
     def _committed(self, host: Host, folder: PlanFolder) -> Iterator[ChangedFile]:
@@ -141,6 +149,7 @@ class PlanReview:
         if not own:
             return
         repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
+        self._git = repository.git
         place = place_of(folder)
         words = ("log", "-z", "--reverse", "--format=%H%n%P%n%B", "--fixed-strings", f"--grep=of plan {self.plan_id}.")
         log = [item.split("\n", 2) for item in repository.git(*words).items]
@@ -174,9 +183,21 @@ class PlanReview:
             return Standing.OPEN
         return Standing.REJECTED if blob == (change.before.blob if change.before else "") else Standing.CHANGED
 
+    def as_file(self, change: ChangedFile, state: PathState | None) -> PathState | None:
+        """Return the state of a changed file as it is in the workspace, with the line ends that git gives it there."""
+        if state is None or not change.in_git or not stat.S_ISREG(state.mode):
+            return state
+        data = self._git("cat-file", "--filters", f"--path={change.in_git}", state.blob).out
+        name = self.snapshots.store.name_of(data)
+        self.snapshots.store.put(name, data)
+        return structs.replace(state, blob=name, size=len(data))
+
     def _current_blob(self, change: ChangedFile) -> str:
-        data = self._current_bytes(change)
-        return "" if data is None else self.snapshots.store.name_of(data)
+        data, known = self._current_bytes(change), {one.blob for one in (change.before, change.after) if one}
+        name = "" if data is None else self.snapshots.store.name_of(data)
+        if not name or not change.in_git or name in known:
+            return name
+        return self._git.ask("hash-object", "--", change.in_git).text or name
 
     def _current_bytes(self, change: ChangedFile) -> bytes | None:
         """Return what the file contains now; None if it does not exist or can't be read."""
@@ -207,12 +228,12 @@ def comment_on(change: ChangedFile, lines: tuple[int, int], text: str) -> Review
 
 
 def _changed_between(git: Repository, pair: tuple[str, str], step_id: str, attempt: int) -> Iterator[ChangedFile]:
-    for change in git.changes(*pair):
-        path = git.from_workspace(change.path)
-        sides = ((change.old_mode, change.old), (change.new_mode, change.new))
+    for one in git.changes(*pair):
+        path = git.from_workspace(one.path)
+        sides = ((one.old_mode, one.old), (one.new_mode, one.new))
         before, after = (PathState(int(mode, 8), blob) if int(mode, 8) else None for mode, blob in sides)
         if not path.startswith("../"):
-            yield ChangedFile(step_id=step_id, attempt=attempt, path=path, before=before, after=after)
+            yield ChangedFile(step_id=step_id, attempt=attempt, path=path, before=before, after=after, in_git=one.path)
 
 
 def _merged(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:

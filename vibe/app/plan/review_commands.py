@@ -82,7 +82,8 @@ def _give_back(host: Host, review: PlanReview, rejection: Rejection, now: Callab
         if log is not None:
             log.take()
         blame = Blame(mine={change.path}, others={change.path} if by_others else frozenset())
-        points = [Point(changed={change.path: state}) for state in (change.before, change.after)]
+        before = review.as_file(change, change.before)
+        points = [Point(changed={change.path: state}) for state in (before, change.after)]
         aside = aside_folder(store.folder.path / FILES_FOLDER, now())
         restored = Restoration(snapshots, points, 0, lambda _: blame, aside).carry_out()
         if log is not None:

@@ -15,7 +15,7 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.review import author, diff_of
-from vibe.system.plain_text import one_line, plain
+from vibe.system.plain_text import counted, one_line, plain
 
 PATH_LENGTH = 300
 _PLACE = re.compile(r"(.+):(\d+)(?:-(\d+))?")
@@ -75,9 +75,8 @@ def _listed(review: PlanReview, shown: Sequence[ChangedFile]) -> Iterator[str]:
             yield step_id
         yield "  ".join(("", one_line(one.name, PATH_LENGTH).ljust(width), *_facts(one)))
     added, removed = sum(one.diff.added for one in shown), sum(one.diff.removed for one in shown)
-    yield (
-        f"{len({one.path for one in shown})} files, +{added} -{removed}" if shown else "no recorded step changed a file"
-    )
+    files = counted(len({one.path for one in shown}), "file")
+    yield f"{files}, +{added} -{removed}" if shown else "no recorded step changed a file"
 
 
 def _facts(change: ChangedFile) -> Iterator[str]:

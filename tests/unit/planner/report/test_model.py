@@ -247,7 +247,7 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
 
     assert [(each.id, each.selections, each.by) for each in report.decisions] == [
         ("which", ("y",), "user"),
-        ("failed:a:1", ("Mark it failed and skip its dependents",), "user"),
+        ("failed:a:1", ("Mark it failed: what depends on its success does not run",), "user"),
     ]
     assert report.revisions[0].by == "replan"
     assert "b" in report.revisions[0].operations[0]
