@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.fakes.waiting import until
+from tests.integration.core.session.repository import git as run_git, repository
 
 WritePlan = Callable[..., str]
 
@@ -145,3 +147,29 @@ def test_the_summary_counts_all_attempts_at_a_step(vibe: VibeCommand, write_plan
     row = next(line for line in ended.out.splitlines() if line.startswith("✓ a"))
     assert "2,468 tok" in row
     assert "try 2" in row
+
+
+def test_a_resume_on_a_branch_without_the_commit_that_was_left_says_so(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    vibe.workdir.rmdir()
+    repository(vibe.workdir, {"a.txt": "old\n"})
+    git = partial(run_git, cwd=vibe.workdir)
+    decision = {"id": "go", "question": "Go?", "options": [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]}
+    plan = write_plan(
+        command_step("first", "echo done > first.txt"),
+        command_step("second", "true", depends_on=["first"], decision="go"),
+        decisions=[decision],
+    )
+    git("add", "-A")
+    git("commit", "-qm", "the plan")
+    assert vibe("plan", "run", plan).code == 5
+    git("add", "-A")
+    git("commit", "-qm", "the work of the first step")
+
+    told = vibe("plan", "resume", "latest")
+    assert (told.code, "is not in what is checked out" in told.err + told.out) == (5, False)
+    git("checkout", "-q", "-b", "other", "HEAD~2")
+    told = vibe("plan", "resume", "latest", "--decide", "go=yes")
+    assert told.code == 0, told.err
+    assert "is not in what is checked out now: the work of its finished steps may be missing" in told.out + told.err

@@ -36,7 +36,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan import preflight
 from vibe.app.plan.command_consent import check_accepted, is_by_model
 from vibe.app.plan.replanning import check_replans, with_decision_timeout
-from vibe.app.plan.reuse import starting_point, variables_of, write_start
+from vibe.app.plan.reuse import lacking_note, starting_point, variables_of, write_start
 from vibe.app.plan.step_executor import cluster_of, executor_of
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.shell.sandbox.confinement import remove_remains
@@ -205,6 +205,9 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
             f"plan {folder.plan_id} was begun with {', '.join(gone)}, which is not kept: give it again if it is meant"
         )
         engine = replace(engine, warnings=(*engine.warnings, warning))
+
+    if lacking := lacking_note(state.left_at or settings.base_commit, Path(settings.workspace), host.environ):
+        engine = replace(engine, warnings=(*engine.warnings, lacking))
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)

@@ -298,6 +298,17 @@ def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
     return answer.text or None if answer else None
 
 
+def lacking_note(left: str | None, folder: Path, environ: Mapping[str, str]) -> str:
+    """Say that what is checked out lacks the commit at which a plan left the folder; blank if it does not. Blocks."""
+    answer = _git_output(folder, environ, "rev-list", "--max-count=1", left, "^HEAD") if left else None
+    if answer is None or not answer.text:
+        return ""
+    return (
+        f"the plan was left at commit {answer.text[:12]}, which is not in what is checked out now: the work of its "
+        "finished steps may be missing there; if another branch is meant, pause, switch to it and resume"
+    )
+
+
 def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> Sequence[Path] | None:
     """Return the files of the working tree in which two commits differ; None if git can't say. Blocks."""
     return _files(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
