@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -255,26 +254,18 @@ def draw_tree(
     disk. The ``own`` places of vibe are left out.
     """
     real = Path(os.path.realpath(root))
-    top = _Folder(on_disk=True) if listed is None else _folder_of(listed, real, walk_of_listed(real, own), limits)
+    top = _Folder(on_disk=True) if listed is None else _folder_of(listed, limits.max_depth)
     return _Drawing(real, limits, own).draw(top)
 
 
-def _folder_of(listed: Iterable[str], root: Path, look: Walk, limits: ProjectContextConfig) -> _Folder:
-    """Return listed files as nested folders, down to the limit of depth and without those to leave out."""
-    top, depth = _Folder(), limits.max_depth
-
-    @cache
-    def is_left_out(path: str, *, is_folder: bool) -> bool:
-        return look.leaves_out(root / path, is_folder=is_folder)
-
+def _folder_of(listed: Iterable[str], depth: int) -> _Folder:
+    """Return listed files as nested folders, ``depth`` of them at most."""
+    top = _Folder()
     for path in listed:
         names = path.rstrip("/").split("/", depth)
         folder, last = top, len(names) - 1
         for level, name in enumerate(names[:depth]):
-            is_folder = level < last or path.endswith("/")
-            if is_left_out("/".join(names[: level + 1]), is_folder=is_folder):
-                break
-            if not is_folder:
+            if level == last and not path.endswith("/"):
                 folder.inside.setdefault(name, None)
                 break
             inner = folder.inside.get(name)
@@ -291,6 +282,7 @@ class _Drawing:
     def __init__(self, root: Path, limits: ProjectContextConfig, own: Collection[Path]) -> None:
         self._root = root
         self._own = own
+        self._listed = walk_of_listed(root, own)
         self._limits = limits
         self._room = max(limits.max_chars - limits.truncation_buffer, 0)
         self._files = limits.max_files
@@ -302,6 +294,11 @@ class _Drawing:
         waiting: deque[tuple[_Folder, Path, int, Walk | None]] = deque([(top, self._root, 0, None)])
         while waiting:
             folder, path, depth, above = waiting.popleft()
+            folder.inside = {
+                name: inner
+                for name, inner in folder.inside.items()
+                if not self._listed.leaves_out(path / name, is_folder=inner is not None)
+            }
             look = self._read(folder, path, above) if folder.on_disk else above
             self._choose_entries(folder, depth, max(self._room // (len(waiting) + 1), min(self._room, LEAST_ROOM)))
             if depth + 1 < self._limits.max_depth:
