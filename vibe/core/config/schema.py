@@ -37,17 +37,10 @@ def parse_key(text: str) -> Key:
     Raises:
         ConfigError: the text is not a key.
     """
-    parts: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _KEY_PART.match(text, at)
-        if match is None or (at == 0 and text.startswith(("[", "."))):
-            break
-        parts.append(match[1] or match[3] or f"[{match[2]}]")
-        at = match.end()
-    if at < len(text) or not parts:
+    parts = list(_KEY_PART.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text or text.startswith(("[", ".")):
         raise ConfigError("KEY", text, "is not a key; write it as active_model or tools.bash.permission")
-    return tuple(parts)
+    return tuple(part[1] or part[3] or f"[{part[2]}]" for part in parts)
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:

@@ -12,8 +12,13 @@ from vibe.system.files import text_of
 
 SPACE = " \t\r\n"
 HEADER = re.compile(r"\[(?P<section>[A-Za-z0-9.-]*)(?:[ \t]+\"(?P<subsection>(?:[^\"\\\n]|\\[^\n])*)\")?\]")
-KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
+ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"', "\n": "", "": ""}
+SETTING = re.compile(
+    r"""(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*
+    (?:=(?P<value>(?:[^"\\\n\#;]|\\[ntb\\"\n]|"(?:[^"\\\n]|\\[ntb\\"\n])*")*+(?:\\\Z)?)(?:[\#;][^\n]*)?)?(?=\n|\Z)""",
+    re.VERBOSE,
+)
+SKIPPED = re.compile(r"[ \t\r\n]+|[#;][^\n]*")
 
 
 class GitConfigError(ValueError):
@@ -39,65 +44,21 @@ def read_settings(text: str) -> Iterator[GitSetting]:
     section = subsection = ""
     at = 0
     while at < len(text):
-        char = text[at]
-        if char in SPACE:
-            at += 1
-        elif char in "#;":
-            at = _line_end(text, at)
-        elif header := HEADER.match(text, at):
-            section, _, dotted = header["section"].lower().partition(".")
-            subsection = dotted if header["subsection"] is None else re.sub(r"\\(.)", r"\1", header["subsection"])
-            at = header.end()
+        if found := HEADER.match(text, at):
+            section, _, dotted = found["section"].lower().partition(".")
+            subsection = dotted if found["subsection"] is None else re.sub(r"\\(.)", r"\1", found["subsection"])
             yield GitSetting(section, subsection, "", "")
-        elif key := KEY.match(text, at):
-            value, at = _value(text, key.end())
-            yield GitSetting(section, subsection, key[0].lower(), value)
-        else:
-            raise GitConfigError(char)
+        elif found := SETTING.match(text, at):
+            value = "true" if found["value"] is None else _unescaped(found["value"]).strip(SPACE)
+            yield GitSetting(section, subsection, found["key"].lower(), value)
+        elif not (found := SKIPPED.match(text, at)):
+            raise GitConfigError(text[at])
+        at = found.end()
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
-
-
-def _value(text: str, at: int) -> tuple[str, int]:
-    """Return the value after a key, and the position of its end."""
-    while at < len(text) and text[at] in " \t":
-        at += 1
-    if at >= len(text) or text[at] == "\n":
-        return "true", at
-    if text[at] != "=":
-        raise GitConfigError(text[at])
-    at += 1
-    found: list[str] = []
-    quoted = False
-    while at < len(text) and (quoted or text[at] != "\n"):
-        char = text[at]
-        at += 1
-        if char == "\n":
-            raise GitConfigError(char)
-        if char in "#;" and not quoted:
-            at = _line_end(text, at)
-        elif char == '"':
-            quoted = not quoted
-        elif char == "\\":
-            found.append(_escaped(text[at : at + 1]))
-            at += 1
-        else:
-            found.append(char)
-    if quoted:
-        raise GitConfigError('"')
-    return "".join(found).strip(SPACE), at
-
-
-def _escaped(char: str) -> str:
-    """Return the character that a backslash and ``char`` stand for. An escaped line break stands for nothing."""
-    if char in {"", "\n"}:
-        return ""
-    if char not in ESCAPES:
-        raise GitConfigError(char)
-    return ESCAPES[char]
+def _unescaped(value: str) -> str:
+    """Return a value without quotes, its escapes as what they stand for: nothing, if a line break is escaped."""
+    return re.sub(r'\\(.?)|"', lambda found: ESCAPES[found[1] or ""], value, flags=re.DOTALL)
 
 
 NAMES = frozenset({"config", "config.worktree", ".gitconfig", "gitconfig", ".gitmodules"})
