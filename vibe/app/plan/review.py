@@ -26,7 +26,7 @@ from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.system.errors import UsageError
 
 REMOVED_FIELDS = ("id", "title", "mode", "workspace")
-"""What is needed of a step that a revision removed."""
+"""The fields that are needed of a step that a revision removed."""
 NOT_TEXT = "it is not text, or was too large to be recorded"
 
 
