@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ipc.events import Expectation, PlanExpectation, StepOutline, WorkOrder
+from planner.plan.dag import by_key
 
 COMMAND: Final = "$"
 """The mode of a command in its ``kind``."""
@@ -44,10 +45,11 @@ def expect(
     A step resembles those of the same kind, preferably in the same folder. Failing that, a model-driven step resembles
     any step of its model, and a command any other command.
     """
-    known: dict[tuple[bool, tuple[str, str]], list[Measured]] = {}
-    for step in past:
-        for place in {(here, kind) for here in (step.here, False) for kind in (step.kind, _wider_kind(step.kind))}:
-            known.setdefault(place, []).append(step)
+    known = by_key(
+        (place, step)
+        for step in past
+        for place in {(here, kind) for here in (step.here, False) for kind in (step.kind, _wider_kind(step.kind))}
+    )
     found: dict[tuple[str, str], Expectation] = {}
     for kind in {kinds[step.id] for step in steps}:
         places = ((here, each) for each in (kind, _wider_kind(kind)) for here in (True, False))
@@ -101,10 +103,7 @@ def times_to_come(
     """
     by_id = {step.id: step for step in steps}
     missing = {step.id: sum(one in by_id for one in step.depends_on) for step in by_id.values() if step.id not in ends}
-    dependants: dict[str, list[str]] = {}
-    for step_id in missing:
-        for one in by_id[step_id].depends_on:
-            dependants.setdefault(one, []).append(step_id)
+    dependants = by_key((one, step_id) for step_id in missing for one in by_id[step_id].depends_on)
     lanes = {step_id: _lane(step) for step_id, step in by_id.items()}
     running = [(end, step_id) for step_id, end in ends.items()]
     heapify(running)

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
+from planner.plan.dag import by_key
 from planner.plan.diagnostics import UnfilledError, listed, quoted
 from planner.plan.model import LONGEST_IN_PROMPT, Child, Dependency, Plan, Step
 from planner.plan.placeholders import (
@@ -216,9 +217,7 @@ def _path(glob: str, values: Mapping[str, object]) -> str:
 
 def with_children(plan: Plan, children: Iterable[Child]) -> Plan:
     """Return the plan with steps for items, each listed after its pattern, which ends only after all of them."""
-    own: dict[str, list[Child]] = {}
-    for child in children:
-        own.setdefault(child.pattern, []).append(child)
+    own = by_key((child.pattern, child) for child in children)
     steps: list[Step] = []
     for step in plan.steps:
         after = [Dependency(step=child.id, on="finished") for child in own.get(step.id, ())]
@@ -237,9 +236,7 @@ def own_edges(step: Step) -> Iterable[Dependency]:
 def folded(plan: Plan, statuses: Mapping[str, str]) -> Plan:
     """Return the plan for drawings: the steps for items are left out, and their lists' titles count them."""
     bare, children = without_children(plan)
-    found: dict[str, list[str]] = {}
-    for child in children.values():
-        found.setdefault(child.pattern, []).append(statuses.get(child.id, StepStatus.PENDING))
+    found = by_key((one.pattern, statuses.get(one.id, StepStatus.PENDING)) for one in children.values())
     steps = [
         step.model_copy(update={"title": f"{step.title}  {items_text(found[step.id])}"}) if step.id in found else step
         for step in bare.steps

@@ -58,7 +58,7 @@ def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Pos
 
     Anything that is missing is placed at the nearest thing around it.
     """
-    wanted = {path: _parts_of(path) for path in paths}
+    wanted: dict[str, _Parts] = {path: tuple(_PART.findall(path)) for path in paths}
     prefixes = {parts[:end] for parts in wanted.values() for end in range(len(parts) + 1)}
     found = _positions_of(tokens, prefixes)
     places: dict[str, Position] = {}
@@ -106,12 +106,3 @@ def _path_and_place(parent: _Open | None, begins: Position) -> tuple[_Parts | No
 
 def _unquoted(word: str) -> str:
     return str(json.loads(word, strict=False)) if word.startswith('"') else word
-
-
-def _parts_of(path: str) -> _Parts:
-    parts: list[str] = []
-    end = 0
-    while match := _PART.match(path, end):
-        parts.append(match.group(1))
-        end = match.end()
-    return tuple(parts)

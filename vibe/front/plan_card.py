@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from pydantic_core import from_json
 
 from ipc import events as e
+from planner.plan.dag import by_key
 from planner.plan.expectation import times_to_come
 from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
@@ -524,9 +525,7 @@ def group_of(step: StepView) -> str:
 
 def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> Iterator[Line]:
     """Yield a row per group, with a cell for one or several steps, and then the steps that ask, failed or work."""
-    groups: dict[str, list[StepView]] = {}
-    for step in steps:
-        groups.setdefault(group_of(step), []).append(step)
+    groups = by_key((group_of(step), step) for step in steps)
     names = min(18, max(map(len, groups)) + 2)
     most = max(1, rows - 4)
     for name in list(groups)[:most]:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from ipc.events import StepOutline, WorkOrder
-from planner.plan.dag import mean, rising
+from planner.plan.dag import by_key, mean, rising
 from planner.plan.model import Plan
 from planner.plan.status import MARKS
 from planner.state.schedule import outline_of
@@ -258,10 +258,7 @@ def _is_rising(steps: Sequence[StepOutline], level: Mapping[str, int]) -> bool:
 
 def _laid_out(steps: Sequence[StepOutline], level: Mapping[str, int]) -> _Columns:
     links = _links(steps, level)
-    above: dict[_Node, list[_Node]] = {}
-    for node, targets in links.items():
-        for target in targets:
-            above.setdefault(target, []).append(node)
+    above = by_key((target, node) for node, targets in links.items() for target in targets)
     nodes: list[list[_Node]] = [[] for _ in range(max(level.values()) + 1)]
     own = [(step.id, level[step.id]) for step in steps]
     for node in dict.fromkeys([*own, *links]):
@@ -324,10 +321,7 @@ def _rounded(number: float) -> int:
 
 def _lanes(column: Sequence[_Node], laid: _Columns) -> list[tuple[_Lane, int]] | None:
     """Return the lanes behind a column with their places, -1 for a straight one; None if lines would overlap."""
-    sharing: dict[frozenset[_Node], list[_Node]] = {}
-    for node in column:
-        if node in laid.links:
-            sharing.setdefault(frozenset(laid.links[node]), []).append(node)
+    sharing = by_key((frozenset(laid.links[node]), node) for node in column if node in laid.links)
     rows = laid.rows
     lanes = [
         _Lane(nodes, list(targets), frozenset(rows[node] for node in nodes), frozenset(rows[node] for node in targets))
@@ -573,10 +567,7 @@ def _row(left: Line, fact: Piece, width: int, *, is_needed: bool) -> Line:
 def groups(steps: Sequence[StepOutline]) -> dict[str, list[StepOutline]]:
     """Return the steps of each group by its name, in the plan's order."""
     level = levels(steps)
-    found: dict[str, list[StepOutline]] = {}
-    for step in steps:
-        found.setdefault(group_name(step, level[step.id]), []).append(step)
-    return found
+    return by_key((group_name(step, level[step.id]), step) for step in steps)
 
 
 def grouped(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> Shape:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from planner.plan.dag import by_key
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
@@ -76,9 +77,7 @@ def _table(steps: Sequence[StepState]) -> list[str]:
 
 def _shown(steps: Sequence[StepState]) -> Iterator[StepState]:
     """Yield the steps to show; of a list's items only the failed ones, while the list's own row counts them all."""
-    lists: dict[str, list[str]] = {}
-    for step in steps:
-        lists.setdefault(step.pattern, []).append(step.status.value)
+    lists = by_key((step.pattern, step.status.value) for step in steps)
     for step in steps:
         if step.id in lists:
             yield replace(step, detail="; ".join(filter(None, (items_text(lists[step.id]), step.detail))))

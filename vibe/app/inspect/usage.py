@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from planner.plan.dag import by_key
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
 from subagents.agent.subagent import earlier_subagents
@@ -65,9 +66,7 @@ def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
     notes: list[str] = []
     records = [*_of_sessions(home, since, notes), *_of_plans(home, since, notes)]
     records += (SpentRecord(plan=None, **structs.asdict(call)) for call in earlier_planning(home) if call.at >= since)
-    groups: dict[str | None, list[Spending]] = {}
-    for record in records:
-        groups.setdefault(record.key(by), []).append(record.spent)
+    groups = by_key((record.key(by), record.spent) for record in records)
     rows = [(key, total_of(spent)) for key, spent in groups.items()]
     rows.sort(key=lambda row: (row[0] or "") if by == "day" else -row[1].usage.total_tokens)
     unpriced = sum(record.spent.usage.calls for record in records if record.spent.cost_usd is None)

@@ -19,6 +19,7 @@ MOST_BYTES = 1_000_000
 """Bytes of a settings file at most; what changes one takes seconds for each megabyte."""
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY_PART = re.compile(r"[ \t]*([A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*")
+_KEY = re.compile(rf"{_KEY_PART.pattern}(?:\.{_KEY_PART.pattern})*")
 _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -202,13 +203,7 @@ class _Scanner:
         self._expect(closing)
 
     def _key(self) -> tuple[str, ...]:
-        parts: list[str] = []
-        while True:
-            raw = self._take(_KEY_PART).strip(" \t")
-            parts.append(_unquoted(raw))
-            if not self.text.startswith(".", self._at):
-                return tuple(parts)
-            self._at += 1
+        return tuple(map(_unquoted, _KEY_PART.findall(self._take(_KEY))))
 
     def _record(self, path: RawPath, position: int) -> None:
         if path in self._set and self.repeated is None:
