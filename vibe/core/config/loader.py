@@ -66,6 +66,10 @@ FLAG_NAMES = MappingProxyType({
     "sandbox.network": "--network",
 })
 """The flag that sets a key. For any other key it is ``--`` and the key itself."""
+DENIALS = frozenset({"denied_tools", "denylist", "denylist_standalone"})
+"""The lists of what is refused; a project's are added to the user's own."""
+FIRM = (("tools", "permission", "never"), ("sandbox", "mode", "required"))
+"""The first and last parts of keys, with the values of the user's own settings that no project's replace."""
 SERVERS = "mcp_servers"
 INSTRUCTIONS, DENIED, MCP = FLAG_NAMES["instructions"], FLAG_NAMES["denied_tools"], FLAG_NAMES[SERVERS]
 
@@ -173,7 +177,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         default_layer(),
         servers,
         own,
-        *map(_without_packages, of_project),
+        *(_within(own, layer) for layer in of_project),
         *_variable_layers(request, environ, env_file, user_home),
         *(read_layer(one.data, one.where, base=one.folder, user_home=user_home) for one in [request.agent] if one),
         *_given_layers(given, request.workdir, user_home),
@@ -224,15 +228,23 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
     return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
 
 
-def _without_packages(layer: Layer) -> Layer:
-    """Drop a project's settings that name installed packages, since only the user's own settings may do that."""
-    for key, setting in tuple(layer.settings.items()):
+def _within(own: Layer, project: Layer) -> Layer:
+    """Drop what only the user's own settings may decide from a project's; what both deny is denied, not replaced."""
+    for key, setting in tuple(project.settings.items()):
+        mine = own.settings.get(key)
         is_backend = key[0] == "providers" and key[-1] == "backend" and setting.value not in frozenset(BackendKind)
         if is_backend or (key == ("ipc", "listeners") and setting.value):
-            del layer.settings[key]
             why = f"a project names no installed packages; set it in your own {CONFIG_FILE} if it is meant"
-            layer.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
-    return layer
+        elif mine and (key[0], key[-1], mine.value) in FIRM and setting.value != mine.value:
+            why = f"{mine.origin} says {mine.value!r}"
+        elif mine and key[-1] in DENIALS and isinstance(mine.value, list) and isinstance(setting.value, list):
+            project.settings[key] = Setting(mine.value + setting.value, f"{mine.origin}, {setting.origin}")
+            continue
+        else:
+            continue
+        del project.settings[key]
+        project.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
+    return project
 
 
 def _variable_layers(

@@ -102,6 +102,33 @@ def test_lists_replace_one_another(surroundings: Surroundings) -> None:
     assert surroundings.load().config.enabled_tools == ("glob",)
 
 
+def test_a_project_adds_to_what_the_user_denies_and_replaces_none_of_it(surroundings: Surroundings) -> None:
+    surroundings.user_file(
+        'denied_tools = ["task"]\n[tools.bash]\ndenylist = ["git push"]\ndenylist_standalone = ["make"]\n'
+        '[tools.write]\npermission = "never"\n[tools.grep]\npermission = "ask"\n[sandbox]\nmode = "required"\n'
+    )
+    surroundings.project_file(
+        'denied_tools = []\n[tools.bash]\ndenylist = ["npm publish"]\ndenylist_standalone = ["sh"]\n'
+        '[tools.write_file]\npermission = "always"\n[tools.grep]\npermission = "always"\n[sandbox]\nmode = "off"\n'
+    )
+    loaded = surroundings.load()
+    assert loaded.config.denied_tools == ("task",)
+    assert loaded.config.tools == {
+        "bash": {"denylist": ["git push", "npm publish"], "denylist_standalone": ["make", "sh"]},
+        "write_file": {"permission": "never"},
+        "grep": {"permission": "always"},
+    }
+    assert loaded.config.sandbox.mode == "required"
+    assert loaded.origins["tools.bash.denylist"] == "~/.vibe/config.toml:3, ~/code/project/.vibe/config.toml:3"
+    assert loaded.warnings == (
+        "~/code/project/.vibe/config.toml:6: tools.write_file.permission has no effect: "
+        "~/.vibe/config.toml:6 says 'never'",
+        "~/code/project/.vibe/config.toml:10: sandbox.mode has no effect: ~/.vibe/config.toml:10 says 'required'",
+    )
+    mine = surroundings.load(environ={"VIBE_DENIED_TOOLS": "[]", "VIBE_SANDBOX__MODE": "off"}).config
+    assert (mine.denied_tools, mine.sandbox.mode) == ((), "off"), "the user's own word counts"
+
+
 def test_models_merge_by_alias_or_name_with_defaults_last(surroundings: Surroundings) -> None:
     surroundings.user_file(MINE + '[[models]]\nname = "other"\nalias = "local"\nprovider = "llamacpp"\n')
     surroundings.project_file('[[models]]\nname = "huge"\nalias = "mine"\nprovider = "llamacpp"\ncontext_size = 9\n')
