@@ -18,7 +18,7 @@ import pytest
 
 from ipc.registry import Entry, Registry
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
-from tests.e2e.conftest import VIBE, VibeCommand, command_step
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
 from tests.fakes.tmux import Tmux
 from tests.fakes.waiting import until
 
@@ -171,6 +171,23 @@ def test_a_signal_ends_it_and_the_log_says_so(vibe: VibeCommand) -> None:
     over(vibe, begun["pid"])
     record = json.loads(Path(begun["log"]).read_text())
     assert (record["outcome"], record["exit_code"]) == ("interrupted", 143)
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_who_is_stopped_before_it_begins_leaves_nothing_running(vibe: VibeCommand, which: signal.Signals) -> None:
+    vibe.replay(turns({"text": "never"}))
+    with (vibe.home / "config.toml").open("a") as config:
+        config.write(
+            '[[mcp_servers]]\nname = "slow"\ntransport = "stdio"\nstartup_timeout_sec = 600.0\n'
+            'command = ["sh", "-c", "touch began; exec sleep 600"]\n'
+        )
+
+    process = vibe.start("-p", "go", "--detach")
+    until((vibe.workdir / "began").exists)
+    process.send_signal(which)
+
+    assert process.wait(60) == 128 + which
+    until(lambda: not leftovers(vibe.workdir))
 
 
 def test_a_conversation_that_is_not_kept_has_its_log_among_the_logs(vibe: VibeCommand) -> None:

@@ -318,3 +318,21 @@ def test_the_servers_in_the_guide_are_configured_as_it_shows(vibe: VibeCommand) 
     problems = {server["name"]: server["problem"] for server in listed.document["servers"]}
     assert "no command 'no-such-npx'" in problems["files"]
     assert "needs the environment variable TICKETS_KEY" in problems["tickets"]
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_a_plan_that_is_paused_waits_for_no_server(
+    vibe: VibeCommand, write_plan: Callable[..., str], which: signal.Signals
+) -> None:
+    vibe.replay({"turns": [{"text": "done"}]})
+    began = vibe.workdir / "began"
+    serve(vibe, "slow", "sh", "-c", f"touch {began}; exec sleep 600", startup_timeout_sec=600.0)
+
+    process = vibe.start("plan", "run", write_plan({"id": "a", "title": "A", "mode": "code", "prompt": "Go."}))
+    until(began.exists)
+    process.send_signal(which)
+    out, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + which
+    assert b"paused" in out
+    assert b"continue with: vibe plan resume" in out

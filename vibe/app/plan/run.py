@@ -38,6 +38,7 @@ from vibe.app.plan.step_executor import agents_to_come, plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_steps, revision_agents
 from vibe.core.messages import Outcome
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.racing import unless
 
 
 class PlanRun(Struct, frozen=True, kw_only=True):
@@ -121,8 +122,9 @@ class PlanSession:
             state, folder = await anyio.to_thread.run_sync(store.state), store.folder
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
-                engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
-                run = structs.replace(run, engine=engine)
+                waits = agents_to_come(run.loaded.plan, store) > 0
+                for engine in await unless(control.until_requested, partial(servers.equip, channel.sink, waits=waits)):
+                    run = structs.replace(run, engine=engine)
                 held = HeldRun(
                     prepared=run,
                     host=host,
