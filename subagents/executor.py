@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+import anyio
 from msgspec import Struct, structs
 
 from subagents.step_model import Step
@@ -15,6 +16,14 @@ from vibe.core.messages import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.shell.errors import CommandStartError
 from vibe.system.errors import VibeError, described, innermost, shortage
+
+STOP_POLL_SECONDS = 0.1
+
+
+async def until_requested(stop: StopSignal) -> None:
+    """Wait until a stop is requested."""
+    while not stop.requested:  # noqa: ASYNC110  a stop signal can only be polled
+        await anyio.sleep(STOP_POLL_SECONDS)
 
 
 def interrupted_by(error: BaseException) -> StepResult | None:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-import anyio
 import anyio.from_thread
 import anyio.lowlevel
 from msgspec import Struct
@@ -15,7 +14,6 @@ from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
 from planner.state.commands import Asked
 
-STOP_POLL_SECONDS = 0.1
 OnVerdict: TypeAlias = Callable[[str | None], None]
 """Called once, in the run's thread: with None if a command was carried out, else with a sentence that says why not."""
 
@@ -65,11 +63,6 @@ class PlanControl:
                 anyio.from_thread.run_sync(self._hand_over, request, token=self._loop)
             except anyio.RunFinishedError:
                 request.answer(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
-
-    async def until_requested(self) -> None:
-        """Wait until steps should stop."""
-        while not self.requested:  # noqa: ASYNC110  any thread may ask for it
-            await anyio.sleep(STOP_POLL_SECONDS)
 
     def attach(self, deliver: Callable[[Request], object]) -> None:
         """Pass every command to ``deliver`` from now on, in the thread of the calling task's event loop."""

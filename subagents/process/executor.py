@@ -21,7 +21,7 @@ from ipc import events as e
 from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
 from subagents.agent.subagent import finished_event
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, ended_by
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, ended_by, until_requested
 from subagents.process.child_process import ProcessPool, ProcessStartError
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
@@ -118,7 +118,6 @@ EXIT_SECONDS = 1.0
 """Seconds that a process has to exit once it has closed its link."""
 LATE_SECONDS = 3.0
 """Seconds beyond the step's time limit after which its process is no longer trusted to keep to that."""
-STOP_POLL_SECONDS = 0.1
 """Seconds between two looks at the signal to stop."""
 
 
@@ -254,8 +253,7 @@ class Attempt:
     async def _pass_stop_on(self, stop: StopSignal) -> None:
         """Once a stop is requested, tell the process to stop at the end of its turn."""
         await self._begun.wait()
-        while not stop.requested:  # noqa: ASYNC110  a stop signal can only be polled
-            await anyio.sleep(STOP_POLL_SECONDS)
+        await until_requested(stop)
         await self.server.send(StopAtTurnEnd())
 
     def _cause(self) -> str:

@@ -97,6 +97,11 @@ def test_set_says_what_wins_over_it(vibe: VibeCommand) -> None:
 
     assert ended.code == 0
     assert "VIBE_ACTIVE_MODEL also sets it, and takes precedence" in ended.err
+    for place in ((), ("--project",)):  # both count for what is denied
+        assert vibe("config", "set", *place, "denied_tools", '["bash"]').code == 0
+    vibe("trust", "add")
+    assert vibe("config", "set", "denied_tools", '["grep"]').err == ""
+    assert vibe("config", "get", "denied_tools").out == '["grep", "bash"]\n'
 
 
 def test_the_project_has_a_file_of_its_own(vibe: VibeCommand) -> None:

@@ -21,7 +21,7 @@ from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from vibe.app.engine.host import HOME_VARIABLE, Host, existing_folder, vibe_home
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, error_as, innermost
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, error_as, innermost, os_error_as
 from vibe.system.plain_text import shortened
 from vibe.system.programs import guarded
 
@@ -374,9 +374,6 @@ def folder_named(given: StrPath, argument: str) -> Path:
 
 
 def _current_folder() -> Path:
-    try:
+    gone = "the folder this process is in is gone"
+    with os_error_as(lambda error: EnvironmentFailure(f"{gone} ({error.strerror}): os.chdir() to another")):
         return Path.cwd()  # noqa: TID251  paths that a program gives are relative to its current folder
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"the folder this process is in is gone ({error.strerror}): os.chdir() to another"
-        ) from error

@@ -17,7 +17,7 @@ from msgspec import Struct, json
 
 from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
 from vibe.app.cluster.address import Certificates, ClusterAddress, ClusterError, reach
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.files import FileLock
 from vibe.system.process import kill_group, kill_marked
 
@@ -163,12 +163,11 @@ def worker_folder(cache: Path) -> tuple[Path, FileLock]:
     Raises:
         EnvironmentFailure: If the disk refuses.
     """
-    try:
+    advice = "name another with --folder"
+    with os_error_as(lambda error: EnvironmentFailure(f"{cache} can't be written: {error.strerror}: {advice}")):
         for number in range(MOST_ON_A_MACHINE):
             folder = cache / f"{socket.gethostname()}-{number}"
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if (lock := FileLock.acquire(folder / "lock")) is not None:
                 return folder, lock
-    except OSError as error:
-        raise EnvironmentFailure(f"{cache} can't be written: {error.strerror}: name another with --folder") from error
     raise AssertionError(f"{MOST_ON_A_MACHINE} workers on a machine")

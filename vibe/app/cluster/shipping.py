@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from vibe.app.engine.build import Engine, EngineRequest
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.trust import DOCS
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
 from vibe.system.redaction import redact
 
 HOME_FILES = ("agents", "commands", "hooks.toml", "memory", "prompts", "skills", "tools", *DOCS)
@@ -119,12 +119,9 @@ def shipment(engine: Engine) -> Shipment:
     replay = Path(given(str(request.replay))) if request.replay else None
     trust = engine.loaded.trusts(request.workdir.resolve())
     request = structs.replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
-    try:
+    advice = "a cluster's workers need it, too: make it readable, or remove it"
+    with os_error_as(lambda error: EnvironmentFailure(f"{error.filename}: {error.strerror}: {advice}")):
         return Shipment(request=request, files=_read(sources), left_out=left_out)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"{error.filename}: {error.strerror}: a cluster's workers need it, too: make it readable, or remove it"
-        ) from error
 
 
 def _worker_path(home: Path, sources: dict[str, Path], text: str) -> str:

@@ -76,7 +76,8 @@ class Settings:
         def check(draft: Path) -> None:
             found = trusting.problems({path: draft})
             if found and key and trusting.problems():
-                found = tuple(problem for problem in found if _concerns(problem, key))
+                # A problem with the key, its table or the file as a whole.
+                found = tuple(p for p in found if not p.key or p.key.startswith(key) or key.startswith(p.key))
             if found:
                 raise InvalidConfigError(found)
 
@@ -88,7 +89,7 @@ class Settings:
             origin = self.load().origins.get(key, "")
         except ConfigError:
             return ""  # the fault was there before, and every other command reports it
-        return "" if origin.startswith(self.label(self.path(project=project))) else origin
+        return "" if self.label(self.path(project=project)) in origin else origin
 
     def problems(self, drafts: Mapping[Path, Path] | None = None) -> tuple[ConfigError, ...]:
         """Return everything that is wrong with the settings, including those of tools."""
@@ -139,11 +140,6 @@ class Settings:
             names = (written(key[:n]) for n in range(len(key), 0, -1))
             origin = next((loaded.origins[name] for name in names if name in loaded.origins), "default")
             yield ShownSetting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
-
-
-def _concerns(problem: ConfigError, key: str) -> bool:
-    """Return whether a problem concerns a key, its table or the file as a whole."""
-    return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
 
 
 def _flat(section: BaseModel, prefix: Key) -> Iterator[tuple[Key, Any]]:

@@ -40,7 +40,7 @@ from vibe.app.plan.reuse import lacking_note, starting_point, variables_of, writ
 from vibe.app.plan.step_executor import cluster_of, executor_of
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.shell.sandbox.confinement import remove_remains
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
 
 _PREFIX = "vibe-sample-"
 
@@ -351,7 +351,6 @@ def remove_sample_copy(folder: Path) -> None:
     Raises:
         EnvironmentFailure: If the disk refuses.
     """
-    try:
+    lost = f"the sample's copy {str(folder)!r} can't be removed"
+    with os_error_as(lambda error: EnvironmentFailure(f"{lost}: {error.strerror}")):
         shutil.rmtree(folder)
-    except OSError as error:
-        raise EnvironmentFailure(f"the sample's copy {str(folder)!r} can't be removed: {error.strerror}") from error

@@ -25,6 +25,7 @@ from planner.store.folder import PlanFolder, PlanRunOptions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
+from subagents.executor import until_requested
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
@@ -122,8 +123,8 @@ class PlanSession:
             state, folder = await anyio.to_thread.run_sync(store.state), store.folder
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
-                waits = agents_to_come(run.loaded.plan, store) > 0
-                for engine in await unless(control.until_requested, partial(servers.equip, channel.sink, waits=waits)):
+                equip = partial(servers.equip, channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
+                for engine in await unless(partial(until_requested, control), equip):
                     run = structs.replace(run, engine=engine)
                 held = HeldRun(
                     prepared=run,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.shell.sandbox.temporary import brief_folder
-from vibe.system.errors import UsageError, VibeError, error_as
+from vibe.system.errors import UsageError, VibeError, error_as, os_error_as
 from vibe.system.plain_text import one_line, plain
 
 OPERATION_LENGTH = 400
@@ -57,12 +58,12 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
 
 def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
     where = "standard input" if name == "-" else name
-    try:
-        source = env.stdin.buffer.read(MAX_BYTES + 1) if name == "-" else env.path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{where} can't be read ({error.strerror}): give a file with a JSON list of operations"
-        ) from error
+    advice = "give a file with a JSON list of operations"
+    with (
+        os_error_as(lambda error: UsageError(f"{where} can't be read ({error.strerror}): {advice}")),
+        nullcontext(env.stdin.buffer) if name == "-" else env.path(name).open("rb") as file,
+    ):
+        source = file.read(MAX_BYTES + 1)
     with error_as(JsonRefused, lambda error: PlanInvalidError(where, error.problems)):
         return read_operations(parse(decode(source)))
 

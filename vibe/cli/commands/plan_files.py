@@ -13,6 +13,7 @@ from planner.plan.diagnostics import PlanInvalidError, Problem
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK, readable_title
+from planner.plan.strict_json import MAX_BYTES
 from planner.report.graph_text import dot, mermaid
 from planner.reuse.reuse import PlanDiff, diff
 from planner.state.state import State
@@ -236,7 +237,7 @@ def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
         UsageError: as ``path_of``.
     """
     if file == "-":
-        return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
+        return load_plan(env.stdin.buffer.read(MAX_BYTES + 1), where="standard input", form=JSON)
     return read_plan_file(path_of(file, env))
 
 

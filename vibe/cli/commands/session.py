@@ -28,7 +28,7 @@ from vibe.core.session.keeping import (
 )
 from vibe.core.session.rewind import RewindManager
 from vibe.front.listings import restored_lines
-from vibe.system.errors import UsageError, remedy
+from vibe.system.errors import UsageError, os_error_as, remedy
 from vibe.system.files import PRIVATE, put_file
 from vibe.system.plain_text import date_text, one_line, plain
 from vibe.system.redaction import each_text, redact
@@ -57,11 +57,9 @@ def run_export(args: Arguments, env: CliEnvironment) -> None:
     saved, messages = _opened(args, env)
     document = _exported(args.format, saved, messages, _mask(env))
     if args.file not in {None, "-"}:
-        path = env.path(args.file)
-        try:
-            put_file(path, document.encode("utf-8", "replace"), mode=PRIVATE)
-        except OSError as error:
-            raise UsageError(f"-o {args.file}: can't be written ({error.strerror}); {remedy(error)}") from error
+        failed = f"-o {args.file}: can't be written"
+        with os_error_as(lambda error: UsageError(f"{failed} ({error.strerror}); {remedy(error)}")):
+            put_file(env.path(args.file), document.encode("utf-8", "replace"), mode=PRIVATE)
     else:
         env.stdout.write(plain(document) if env.stdout.isatty() else document)
 

@@ -231,19 +231,17 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
 def _within(own: Layer, project: Layer) -> Layer:
     """Drop what only the user's own settings may decide from a project's; what both deny is denied, not replaced."""
     for key, setting in tuple(project.settings.items()):
-        mine = own.settings.get(key)
+        mine, why = own.settings.get(key), ""
         is_backend = key[0] == "providers" and key[-1] == "backend" and setting.value not in frozenset(BackendKind)
         if is_backend or (key == ("ipc", "listeners") and setting.value):
             why = f"a project names no installed packages; set it in your own {CONFIG_FILE} if it is meant"
         elif mine and (key[0], key[-1], mine.value) in FIRM and setting.value != mine.value:
             why = f"{mine.origin} says {mine.value!r}"
-        elif mine and key[-1] in DENIALS and isinstance(mine.value, list) and isinstance(setting.value, list):
+        elif mine and key[-1] in DENIALS and all(isinstance(one.value, list) for one in (mine, setting)):
             project.settings[key] = Setting(mine.value + setting.value, f"{mine.origin}, {setting.origin}")
-            continue
-        else:
-            continue
-        del project.settings[key]
-        project.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
+        if why:
+            del project.settings[key]
+            project.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
     return project
 
 

@@ -81,9 +81,11 @@ def read_text(path: Path, label: str) -> str | None:
     try:
         if path.suffix == ".toml" and path.is_fifo():
             raise ConfigError(label, "", "is a pipe, put a file there")
-        if path.stat().st_size > MOST_BYTES:
+        with path.open("rb") as file:  # which may be a device without an end
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
             raise ConfigError(label, "", f"is longer than {MOST_BYTES:,} bytes, shorten it")
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except OSError as error:
         is_dead_link = path.suffix == ".toml" and path.is_symlink()
         if isinstance(error, FileNotFoundError | NotADirectoryError) and not is_dead_link:

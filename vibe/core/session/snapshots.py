@@ -376,7 +376,7 @@ class Snapshots:
 
         Files in a renamed folder keep their dates, too; they are recognised by their inodes and not returned.
         """
-        if self._last is None:
+        if self._last is None or time.time() < self._last.at:  # after a clock was set back, no date tells anything
             return {}
         last_ns = int(self._last.at * 1e9) - SETTLED_NS
         new = {path: state for path, state in changed.items() if state is not None and path not in self._files}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def test_the_users_repository_is_left_as_it_was(tmp_path: Path) -> None:
     history.take(1)
 
     assert {path: path.read_bytes() for path in (root / ".git").rglob("*") if path.is_file()} == before
+
+
+def test_what_is_new_after_the_clock_was_set_back_was_not_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = snapshots(repository(tmp_path / "w", {"a.txt": "a"}), tmp_path / "s")
+    now, now_ns = time.time(), time.time_ns()
+    monkeypatch.setattr(time, "time", lambda: now + 3600)
+    history.take(0)
+    write(tmp_path / "w", {"b.txt": "b"})
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns + 10**9)
+
+    history.take(1)
+
+    assert changed(history)["b.txt"]
+    assert "b.txt" not in history.points()[0].changed
 
 
 def test_nothing_changed_is_nothing_written(tmp_path: Path) -> None:

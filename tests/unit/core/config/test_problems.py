@@ -243,6 +243,9 @@ def test_an_unreadable_file_is_named(surroundings: Surroundings) -> None:
     path.write_text(f"# {'x' * 1_000_000}\n")
     assert surroundings.refusal() == [f"{FILE}: is longer than 1,000,000 bytes, shorten it"]
     path.unlink()
+    path.symlink_to("/dev/zero")
+    assert surroundings.refusal() == [f"{FILE}: is longer than 1,000,000 bytes, shorten it"]
+    path.unlink()
     path.write_bytes(b"\xff\xfe")
     assert surroundings.refusal() == [f"{FILE}: is not UTF-8 (byte 0), save it as UTF-8"]
 
