@@ -119,14 +119,14 @@ def test_a_project_adds_to_what_the_user_denies_and_replaces_none_of_it(surround
         "grep": {"permission": "always"},
     }
     assert loaded.config.sandbox.mode == "required"
-    assert loaded.origins["tools.bash.denylist"] == "~/.vibe/config.toml:3, ~/code/project/.vibe/config.toml:3"
+    mine, theirs = "~/.vibe/config.toml", "~/code/project/.vibe/config.toml"
+    assert loaded.origins["tools.bash.denylist"] == f"{mine}:3, {theirs}:3"
     assert loaded.warnings == (
-        "~/code/project/.vibe/config.toml:6: tools.write_file.permission has no effect: "
-        "~/.vibe/config.toml:6 says 'never'",
-        "~/code/project/.vibe/config.toml:10: sandbox.mode has no effect: ~/.vibe/config.toml:10 says 'required'",
+        f"{theirs}:6: tools.write_file.permission has no effect: {mine}:6 says 'never'",
+        f"{theirs}:10: sandbox.mode has no effect: {mine}:10 says 'required'",
     )
-    mine = surroundings.load(environ={"VIBE_DENIED_TOOLS": "[]", "VIBE_SANDBOX__MODE": "off"}).config
-    assert (mine.denied_tools, mine.sandbox.mode) == ((), "off"), "the user's own word counts"
+    own = surroundings.load(environ={"VIBE_DENIED_TOOLS": "[]", "VIBE_SANDBOX__MODE": "off"}).config
+    assert (own.denied_tools, own.sandbox.mode) == ((), "off"), "the user's own word counts"
 
 
 def test_models_merge_by_alias_or_name_with_defaults_last(surroundings: Surroundings) -> None:
