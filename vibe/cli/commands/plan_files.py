@@ -10,10 +10,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
+from planner.plan.loader import JSON, MAX_BYTES, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK, readable_title
-from planner.plan.strict_json import MAX_BYTES
 from planner.report.graph_text import dot, mermaid
 from planner.reuse.reuse import PlanDiff, diff
 from planner.state.state import State
