@@ -42,6 +42,7 @@ class BackgroundReport(BaseModel):
     """The time since it started, or the time it ran."""
     output_files: tuple[Path, ...] = ()
     """Files that hold the whole of a long output."""
+    timed_out: bool = False
     lost: str = ""
     """The reason why nobody knows its end. Empty if it is known."""
 
@@ -132,12 +133,7 @@ class BackgroundCommands:
             )
 
     def adopt(
-        self,
-        running: StartedCommand,
-        line: str,
-        after: Callable[[], Awaitable[str]],
-        *,
-        tool_call_id: str = "",
+        self, running: StartedCommand, line: str, after: Callable[[], Awaitable[str]], *, tool_call_id: str = ""
     ) -> str:
         """Take over a command that was just started, and return its handle.
 
@@ -212,6 +208,7 @@ class BackgroundCommands:
             dropped=dropped,
             seconds=round(time.monotonic() - command.started if command.duration is None else command.duration, 1),
             output_files=result.output_files,
+            timed_out=result.timed_out,
             lost=result.lost,
         )
 

@@ -109,6 +109,10 @@ class OutputLog:
 
 LIVE_BYTES = 8_000
 """Maximum size in bytes of the output shown at once while the command runs."""
+IDLE_CALLS = 5
+"""Calls of ``take_live`` without news after which the words of an unfinished line are shown: it may be a prompt."""
+WORDS = re.compile(rb".*[ :?>]", re.DOTALL)
+"""The words of an unfinished line. The last one may be half a secret, unless it ends as prompts do."""
 PIECE_BYTES = 256 * 1024
 """Bytes that are masked and written together."""
 
@@ -163,6 +167,7 @@ class Capture:
         self._tail = bytearray()
         self._live = bytearray()
         self._live_skipped = 0
+        self._idle_calls = 0
         self._left_to_keep = limit.kept if limit.keep_in is not None else 0
         self._is_cut = False
         self._screen = None if limit.raw else Screen()
@@ -182,6 +187,7 @@ class Capture:
             self._unrendered += data
             self._skip_unrendered(len(self._unrendered) - max(PIECE_BYTES, self._limit.shown + 3 * LONGEST))
         self._live += data
+        self._idle_calls = 0
         retained = LIVE_BYTES + 3 * LONGEST
         if len(self._live) > 2 * retained:
             self._skip_live(len(self._live) - retained)
@@ -309,6 +315,9 @@ class Capture:
     def take_live(self, *, final: bool) -> OutputPiece:
         """Return the output since the last call, up to the end of the last line, or all of it if ``final``."""
         end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
+        self._idle_calls += 1
+        if not end and self._idle_calls > IDLE_CALLS and (words := WORDS.match(self._live)):
+            end = words.end()
         if self._limit.masked is not None and not final:
             key = self._live.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
             if key >= 0 and self._live.find(b"-----END ", key, end) < 0:

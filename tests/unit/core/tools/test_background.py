@@ -53,6 +53,15 @@ async def test_it_runs_on_while_others_work_and_tells_what_is_new(tmp_path: Path
         assert await ended(commands, handle) == (3, "two\n")
 
 
+@pytest.mark.parametrize("prompt", ["Go on? [y/N] ", "Password:"])
+async def test_a_prompt_is_told_while_the_command_waits_after_it(tmp_path: Path, prompt: str) -> None:
+    async with background_commands() as commands:
+        handle = await start(commands, tmp_path, f"printf '{prompt}'; until [ -e go ]; do sleep 0.05; done; echo yes")
+        assert (await commands.report(handle, wait_seconds=120)).output.strip() == prompt.strip()
+        (tmp_path / "go").touch()
+        assert await ended(commands, handle) == (0, "yes\n")
+
+
 async def test_what_still_runs_at_the_end_is_ended_with_all_it_started(tmp_path: Path) -> None:
     async with background_commands() as commands:
         await start(commands, tmp_path, "sh -c 'echo $$ > pid; exec sleep 300' & wait")

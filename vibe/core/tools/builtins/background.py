@@ -50,13 +50,15 @@ class Background(BaseTool[BackgroundArgs, BackgroundReport, UnaskedConfig, BaseT
             command=result.command,
             exit_code=None if result.lost else result.exit_code,
             duration_s=result.seconds,
+            timed_out=result.timed_out,
             output_files=tuple(map(str, result.output_files)),
             handle=result.handle,
         )
 
     def format_result(self, result: BackgroundReport) -> str:
         """Return the new output and the command's state. The time makes every answer different."""
-        ended = f"lost, {result.lost}," if result.lost else f"ended with exit code {result.exit_code}"
+        how = "was stopped at its timeout" if result.timed_out else "ended"
+        ended = f"lost, {result.lost}," if result.lost else f"{how} with exit code {result.exit_code}"
         state = STILL_RUNNING if result.exit_code is None else f"{ended} after"
         parts = [
             f"[{result.dropped} characters left out]" if result.dropped else "",
