@@ -59,6 +59,14 @@ _SCHEDULER: Any = Scheduler
 _WORKER: Any = Worker
 
 
+class NodeFormatter(logging.Formatter):
+    """Describes the error of a lost link, which is no fault of a node, in a line; any other with its traceback."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  as the base class says it
+        """Describe an error."""
+        return f"{ei[0].__name__}: {ei[1]}" if isinstance(ei[1], OSError) else super().formatException(ei)
+
+
 def security_of(certificates: Sequence[str]) -> Security:
     """Return the security settings of links: by the files of an authority, a certificate and its key, or none.
 
@@ -141,7 +149,9 @@ def main(words: Sequence[str]) -> None:
     kind, address, slots, folder, parent, count, *certificates = words
     die_with(int(parent))
     warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address")  # said if there is no internet
-    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(NodeFormatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler])
     own = fork_workers(Path(folder), int(count)) / "dask" if int(count) else folder
     anyio.run(serve, kind, address, int(slots), str(own), certificates)
 

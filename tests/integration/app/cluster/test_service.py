@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 from pathlib import Path
 
 import anyio
 import pytest
+from distributed.comm.core import CommClosedError
 from distributed.versions import get_versions
 
+from subagents.cluster.node import NodeFormatter
 from tests.fakes.cluster import cluster
 from tests.fakes.step_links import until
 from tests.integration.subagents.worktree.rig import environment
@@ -49,6 +52,31 @@ def test_a_frozen_worker_is_named_and_hides_no_other(tmp_path: Path, monkeypatch
     assert frozen.state is CheckState.FAILED
     assert "does not answer: end it there, and start it anew" in frozen.detail
     assert "vibe " in found[made.workers[1].address].detail
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            CommClosedError("ConnectionPool closing."),
+            "distributed.worker ERROR no heartbeat\nCommClosedError: ConnectionPool",
+        ),
+        (ValueError("a fault"), "Traceback (most recent call last):"),
+    ],
+)
+def test_a_lost_scheduler_is_told_in_a_line_and_a_fault_with_its_traceback(error: Exception, told: str) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail()
+    given = (caught.type, caught.value, caught.tb)
+    record = logging.LogRecord("distributed.worker", logging.ERROR, "", 1, "no heartbeat", (), given)
+
+    text = NodeFormatter("%(name)s %(levelname)s %(message)s").format(record)
+
+    assert told in text
+    assert ("Traceback" in text) == isinstance(error, ValueError)
 
 
 def node(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> Node:
