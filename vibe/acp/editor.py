@@ -10,16 +10,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from signal import Signals
 from typing import Any, BinaryIO, TypeVar
 
 from acp import RequestError
-from acp.schema import CreateTerminalResponse, EnvVariable, TerminalOutputResponse, WaitForTerminalExitResponse
-from anyio import CancelScope, fail_after, from_thread, get_cancelled_exc_class, move_on_after, sleep, to_thread
+from acp.schema import EnvVariable, TerminalOutputResponse, WaitForTerminalExitResponse
+from anyio import CancelScope, Event, fail_after, from_thread, get_cancelled_exc_class, move_on_after, sleep, to_thread
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
 from vibe.acp.transport import EditorAbilities
@@ -31,6 +31,7 @@ from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
 from vibe.shell.process.runner import PROCESSES
 from vibe.system.errors import error_as, os_error_as
+from vibe.system.racing import shielded
 
 T = TypeVar("T")
 ANSWER_SECONDS = 60.0
@@ -263,35 +264,44 @@ class EditorTerminals:
         except OSError as error:
             problem = f"the script that starts it can't be written ({error.strerror or error})"
             raise CommandStartError(order.cwd, problem, "free space in the folder for temporary files") from error
-        made: CreateTerminalResponse | None = None
+        opened, answered, is_wanted = list[EditorTerminal](), Event(), True
+        problem = "the editor did not open a terminal in time"
+
+        async def open_terminal() -> None:
+            nonlocal problem
+            try:
+                with move_on_after(OPENING_SECONDS):
+                    made = await channel.client.create_terminal(
+                        channel.session_id,
+                        PROGRAM,
+                        args=[*CLEAN, str(launcher), *order.argv],
+                        env=list[EnvVariable](),
+                        cwd=str(order.cwd),
+                        output_byte_limit=OUTPUT_BYTES,
+                    )
+                    opened.append(EditorTerminal(channel, made.terminal_id, order, launcher))
+            except (RequestError, ConnectionError, ValidationError) as error:
+                problem = f"the editor opens no terminal ({reason_of(error)})"
+            finally:
+                if not opened:
+                    await _remove(launcher)
+            answered.set()
+            for terminal in opened:
+                await (terminal.wait() if is_wanted else terminal.stop())
+
+        self._tasks.start_soon(open_terminal)  # beside the call, because a terminal whose id is lost can't be stopped
         try:
-            # Shielded, because a terminal whose id is lost could not be stopped.
-            with move_on_after(OPENING_SECONDS, shield=True):
-                made = await channel.client.create_terminal(
-                    channel.session_id,
-                    PROGRAM,
-                    args=[*CLEAN, str(launcher), *order.argv],
-                    env=list[EnvVariable](),
-                    cwd=str(order.cwd),
-                    output_byte_limit=OUTPUT_BYTES,
-                )
-        except (RequestError, ConnectionError, ValidationError) as error:
-            problem = f"the editor opens no terminal ({reason_of(error)})"
-            raise CommandStartError(order.cwd, problem, "go on without it") from error
-        finally:
-            if made is None:
-                launcher.unlink(missing_ok=True)
-        if made is None:
-            raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
-        channel.put(channel.updates.in_terminal(call[0], made.terminal_id))
-        terminal = EditorTerminal(channel, made.terminal_id, order, launcher)
-        self._tasks.start_soon(terminal.wait)
-        try:
-            await checkpoint()
+            await answered.wait()
         except BaseException:
-            await terminal.stop()
+            is_wanted = False
+            await _remove(launcher)  # what has not begun by now can't begin
+            for terminal in opened:
+                await terminal.stop()
             raise
-        return terminal
+        if not opened:
+            raise CommandStartError(order.cwd, problem, "go on without it")
+        channel.put(channel.updates.in_terminal(call[0], opened[0].id))
+        return opened[0]
 
 
 class EditorTerminal:
@@ -299,7 +309,7 @@ class EditorTerminal:
 
     def __init__(self, channel: SessionChannel, terminal_id: str, order: CommandOrder, launcher: Path) -> None:
         self._client, self._session_id = channel.client, channel.session_id
-        self._id, self._launcher = terminal_id, launcher
+        self.id, self._launcher = terminal_id, launcher
         self._output = Capture("output", order.limit)
         self._started = time.monotonic()
         self._duration = 0.0
@@ -331,7 +341,7 @@ class EditorTerminal:
     async def wait(self) -> None:
         """Wait for the exit status, which some editors do not send with the output."""
         with self._waiting, suppress(RequestError, ConnectionError, ValidationError):  # Then only the output tells.
-            self._status = await self._client.wait_for_terminal_exit(self._session_id, self._id)
+            self._status = await self._client.wait_for_terminal_exit(self._session_id, self.id)
 
     def run_on(self) -> None:
         """Remove the time limit."""
@@ -350,11 +360,11 @@ class EditorTerminal:
                     await self._kill()
                     await self._take()
                 with suppress(RequestError, ConnectionError, ValidationError):  # The terminal is gone already.
-                    await self._client.release_terminal(self._session_id, self._id)
+                    await self._client.release_terminal(self._session_id, self.id)
             if in_time.cancelled_caught and not self._lost:
                 self._lost = "the editor did not say what became of its terminal"
             await self._output.finish()
-            self._launcher.unlink(missing_ok=True)  # It is left over if the command never began.
+            await _remove(self._launcher)  # It is left over if the command never began.
 
     def result(self) -> CommandResult:
         """Return the result, with both streams in one."""
@@ -373,7 +383,7 @@ class EditorTerminal:
         """Take the output since the last time."""
         status = self._status  # From before, so that no output comes after it.
         try:
-            answer = await self._client.terminal_output(self._session_id, self._id)
+            answer = await self._client.terminal_output(self._session_id, self.id)
         except (RequestError, ConnectionError, ValidationError) as error:
             self._lose(error)
             return
@@ -394,8 +404,8 @@ class EditorTerminal:
 
     async def _kill(self) -> None:
         try:
-            await self._client.kill_terminal(self._session_id, self._id)
-            answer = await self._client.wait_for_terminal_exit(self._session_id, self._id)
+            await self._client.kill_terminal(self._session_id, self.id)
+            answer = await self._client.wait_for_terminal_exit(self._session_id, self.id)
         except (RequestError, ConnectionError, ValidationError) as error:
             self._lose(error)
         else:
@@ -421,6 +431,10 @@ def _launcher(environ: Mapping[str, str]) -> Path:
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as script:
         script.write("\n".join(['rm -f -- "$0"', *exports, 'exec "$@"', ""]))
     return Path(path)
+
+
+async def _remove(launcher: Path) -> None:
+    await shielded(lambda: to_thread.run_sync(partial(launcher.unlink, missing_ok=True)))
 
 
 def _signal_number(signal: str) -> int:
