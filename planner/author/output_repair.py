@@ -72,21 +72,22 @@ _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list:
 def fitted(value: Any, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
     """Return a value in the shape of a schema with the definitions ``named``, where its meaning leaves no doubt.
 
-    Models write lists, numbers and truth values as text, a single text for a list of it, a number for an id, a word in
-    capitals, and null or nothing for what they leave out.
+    Models write lists, objects, numbers and truth values as text, a single text for a list of it or for an object whose
+    one needed field it is, a number for an id, a word in capitals, and null or nothing for what they leave out.
     """
     forms = [named[way["$ref"].rpartition("/")[2]] if "$ref" in way else way for way in schema.get("anyOf", [schema])]
-    ways: dict[str, Raw] = {form["type"]: form for form in forms if "type" in form}
+    ways: dict[str, Raw] = {form["type"]: form for form in forms if "type" in form and _is_meant(form, value)}
     kind = _kind(value)
     if kind == "string" and not value and "null" in ways:
         return None
     if kind == "string" and "string" not in ways:
-        decoded: Any = value
+        meant: Any = value
         with suppress(ValueError, RecursionError):
-            decoded = json.loads(value.lower() if value.lower() in {"true", "false"} else value)
-        if _kind(decoded) in ways:
-            return fitted(decoded, schema, named)
-        return fitted([value], schema, named) if ways.get("array", {}).get("items") else value
+            meant = json.loads(value.lower() if value.lower() in {"true", "false"} else value)
+        if _kind(meant) not in ways:
+            needed = ways.get("object", {}).get("required", ())
+            meant = {needed[0]: value} if len(needed) == 1 else [value] if ways.get("array", {}).get("items") else value
+        return value if meant == value else fitted(meant, schema, named)
     way = ways.get(kind, {})
     if kind == "integer" and "string" in ways and not way:
         return str(value)
@@ -101,6 +102,12 @@ def fitted(value: Any, schema: Mapping[str, Any], named: Mapping[str, Any]) -> A
         kept = [(name, one) for name, one in value.items() if one is not None or "type" not in known.get(name, {})]
         return {name: fitted(one, known.get(name, *by_pattern.values()) or {}, named) for name, one in kept}
     return value
+
+
+def _is_meant(form: Raw, value: object) -> bool:
+    """Return whether a form may be that of a value: the constants among its fields tell the forms of objects apart."""
+    fixed = [(name, field["const"]) for name, field in form.get("properties", {}).items() if "const" in field]
+    return not isinstance(value, dict) or all(cast("Raw", value).get(name) == text for name, text in fixed)
 
 
 def _kind(value: object) -> str:

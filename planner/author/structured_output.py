@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ipc.errors import is_deep
-from planner.author.output_repair import Repaired, json_in, mended, repaired_plan
+from planner.author.output_repair import Repaired, fitted, json_in, mended, repaired_plan
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
@@ -168,6 +168,11 @@ class RevisionOffer(Offer):
             check=self._take,
         )
         self._finish = check
+
+    def offer(self, value: Any, summary: str = "") -> str | None:
+        """Take operations, put into the shape of the schema, or return everything that is wrong with them; blocks."""
+        is_bounded = not is_deep(value, MAX_DEPTH)
+        return super().offer(fitted(value, self.schema, self.schema["$defs"]) if is_bounded else value, summary)
 
     @property
     def reason(self) -> str:

@@ -16,7 +16,15 @@ from msgspec import Struct, field, structs
 from pydantic import ValidationError
 
 from planner.plan.dag import Dag, find_cycles, shown_cycle
-from planner.plan.diagnostics import PlanInvalidError, Problem, Suggester, UnfilledError, listed, quoted
+from planner.plan.diagnostics import (
+    InputsInvalidError,
+    PlanInvalidError,
+    Problem,
+    Suggester,
+    UnfilledError,
+    listed,
+    quoted,
+)
 from planner.plan.estimate import width_of
 from planner.plan.for_each import (
     LONGEST_ID,
@@ -155,7 +163,8 @@ def with_inputs(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
     A value of any type may be given as text.
 
     Raises:
-        InputsInvalidError: an input is missing or unknown, or a value does not suit it; names all of them at once.
+        InputsInvalidError: an input is missing or unknown, or a value does not suit it, or the step whose list it is;
+            names all of them at once.
         PlanInvalidError: the texts become too long.
     """
     if not loaded.plan.inputs and not given:
@@ -164,7 +173,20 @@ def with_inputs(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
     document = object_in(json.loads(loaded.source_bytes))
     for _, declared in numbered_objects(document.get("inputs")):
         declared["default"] = values[declared["name"]]
-    return load_plan(json.dumps(document, ensure_ascii=False), where=loaded.where)
+    filled = load_plan(json.dumps(document, ensure_ascii=False), where=loaded.where)
+    if problems := list(_list_problems(filled.plan)):
+        raise InputsInvalidError(loaded.where, problems, ())
+    return filled
+
+
+def _list_problems(plan: Plan) -> Iterator[str]:
+    """Yield why no steps can be made for the items of inputs, which would be found only when their turn came."""
+    for step in plan.steps:
+        if step.for_each is not None and step.for_each.input is not None:
+            try:
+                children_of(step, plan.values().get(step.for_each.input), plan.values())
+            except ItemsInvalidError as error:
+                yield f"input {step.for_each.input!r}, the list of step {step.id!r}: {error}"
 
 
 def read_plan_file(path: Path) -> LoadedPlan:

@@ -168,3 +168,27 @@ def test_the_file_can_be_edited_while_the_plan_waits(vibe: VibeCommand, write_pl
     assert edited.code == 0
     shown = vibe("plan", "show", "latest", "--output", "json").document
     assert [step["title"] for step in shown["steps"]] == ["Wait for ${x}", "After ${x}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('["x", "x"]', "items 0 and 1 have the same key, 'x'"),
+        ('["x", "y", "z"]', "3 items are more than `at_most` allows, 2"),
+        ('["x", ""]', "item 1 has '' at its place, which is not a key"),
+    ],
+)
+def test_a_list_that_its_step_could_not_take_is_refused_before_anything_runs(
+    vibe: VibeCommand, write_plan: WritePlan, given: str, said: str
+) -> None:
+    plan = write_plan(
+        command_step("first", "touch begun"),
+        command_step("each", "true", depends_on=["first"], for_each={"input": "files", "at_most": 2}),
+        inputs=[{"name": "files", "type": "list"}],
+    )
+
+    ended = vibe("plan", "run", plan, "--with", f"files={given}")
+
+    assert ended.code == 2
+    assert f"input 'files', the list of step 'each': {said}" in ended.err
+    assert not (vibe.workdir / "begun").exists()

@@ -137,7 +137,7 @@ def _verdict(ended: PlanRun) -> str:
         outcome = paused_text(record.reason)
     elif why and why not in {ended.status.value, CHECK, "exit_code"}:
         outcome += f" ({why})"
-    figures = ", ".join([f"{done} of {counted(len(steps), 'step')}", *spent])
+    figures = ", ".join([f"{done:,} of {counted(len(steps), 'step')}", *spent])
     return f"{one_line(outcome, WHY_LENGTH)}: {figures} (plan {record.plan_id})"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from planner.author.structured_output import MAX_REFUSALS, PlanOffer, plan_schema
+from planner.author.structured_output import MAX_REFUSALS, PlanOffer, RevisionOffer, plan_schema
+from planner.plan.operations import Operation, operation_text
 
 STEPS = [{"id": "a", "title": "Do a", "mode": "code"}]
 PLAN = {"goal": "Own goal", "steps": STEPS}
@@ -124,3 +126,35 @@ def test_a_goal_beside_the_steps_does_not_replace_the_one_that_was_asked_for() -
     assert taken.offer(PLAN) is None
     assert taken.plan is not None
     assert taken.plan.loaded.plan.goal == "Asked for"
+
+
+def test_operations_are_taken_in_the_forms_that_models_write() -> None:
+    taken: list[Operation] = []
+
+    def check(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+        taken.extend(operations)
+        return tuple(operations)
+
+    step = {
+        "id": "b",
+        "title": "B",
+        "mode": "Code",
+        "depends_on": "a",
+        "verify": "make",
+        "retries": "1",
+        "prompt": None,
+    }
+    operations = [
+        {"op": "add_step", "step": json.dumps(step)},
+        {"op": "add_edge", "step": "c", "depends_on": "b"},
+        {"op": "remove_edge", "step": "c", "depends_on": "a"},
+        {"op": "update_step", "id": "c", "changes": {"writes": "x.py", "max_turns": "7"}},
+    ]
+
+    assert RevisionOffer(check).offer({"reason": "why", "operations": json.dumps(operations)}) is None
+    assert [operation_text(operation) for operation in taken] == [
+        "add step b (code) after a: B",
+        "make c depend on b",
+        "c no longer depends on a",
+        'change step c: writes = ["x.py"], max_turns = 7',
+    ]
