@@ -18,6 +18,7 @@ from vibe.shell.errors import CommandStartError
 from vibe.system.errors import VibeError, described, innermost, shortage
 
 STOP_POLL_SECONDS = 0.1
+"""Seconds between two looks at the signal to stop."""
 
 
 async def until_requested(stop: StopSignal) -> None:

@@ -118,7 +118,6 @@ EXIT_SECONDS = 1.0
 """Seconds that a process has to exit once it has closed its link."""
 LATE_SECONDS = 3.0
 """Seconds beyond the step's time limit after which its process is no longer trusted to keep to that."""
-"""Seconds between two looks at the signal to stop."""
 
 
 class ProcessExecutor(Struct, eq=False):
