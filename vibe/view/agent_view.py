@@ -42,6 +42,9 @@ HOST_TOOL, ASKING_TOOL = "command", "ask_user_question"
 """The name under which the host runs commands itself: a step's ``command`` and its checks."""
 CHECK = "verify"
 
+RETRY = "model.retry"
+"""The name of the note on a model call that failed and is tried again."""
+
 Key: TypeAlias = tuple[str, ...]
 """The path from a view to a part of it, such as ``("agents", ID, "entries", "7")``."""
 
@@ -176,7 +179,12 @@ class TranscriptView:
         return entry
 
     def add_note(self, event: e.Event, text: str, *, name: str = "", status: str = "note") -> EntryView:
-        """Add a note between the things the agent did."""
+        """Add a note between the things the agent did; the next try of a model call takes the place of the last one."""
+        last = next(reversed(self.entries.values()), None)
+        if last is not None and last.name == name == RETRY:
+            self._set(last, text[:TEXT_CHARACTERS], 0)
+            last.last = event.seq
+            return last
         entry = self._new_entry("note", event, text)
         entry.name, entry.status = name, status
         return entry

@@ -43,12 +43,8 @@ class Refresher:
         self._free_at = 0.0
         self._soon: Timer | None = None
         self._ticks: Timer | None = None
-        self._every = 0.0
-
-    @property
-    def is_periodic(self) -> bool:
-        """True if it also draws at regular intervals."""
-        return self._ticks is not None
+        self.every = 0.0
+        """The seconds between redraws by themselves; 0 if there are none."""
 
     def request(self) -> None:
         """Request a redraw, now or a little later."""
@@ -64,16 +60,16 @@ class Refresher:
         """Draw every so many seconds, but at most once a second if motion is off; 0 draws on request only."""
         if every and app_of(self._node).animation_level == "none":
             every = max(every, SECONDS_PER_TICK)
-        if every == self._every:
+        if every == self.every:
             return
         if self._ticks is not None:
             self._ticks.stop()
-        self._every = every
+        self.every = every
         waits = max(_next(monotonic(), every) - monotonic(), LEAST_WAIT) if every else 0.0
         self._ticks = self._node.set_interval(waits, self._tick) if every else None
 
     def _tick(self) -> None:
-        every, self._every = self._every, 0.0
+        every, self.every = self.every, 0.0
         self.draw_every(every)
         if self._node.screen.is_current:  # otherwise another screen covers it
             self._now()

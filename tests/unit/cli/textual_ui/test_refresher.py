@@ -100,14 +100,14 @@ async def test_beats_go_on_after_one_that_is_late_and_come_no_more_often_than_as
     async with (app := Drawing()).run_test():
         hands = Hands(app, monkeypatch)
         app.refresher.draw_every(EVERY)
-        assert app.refresher.is_periodic
+        assert app.refresher.every
         hands.turn(3 * EVERY)
         assert app.drawn == 3
         hands.now += 5.5 * EVERY  # as on a machine busy with other things
         hands.turn(3 * EVERY)
         assert app.drawn == 3 + 1 + 3, "the late one, and one at each multiple after it"
         app.refresher.draw_every(0.0)
-        assert not app.refresher.is_periodic
+        assert not app.refresher.every
         hands.turn(3 * EVERY)
         assert app.drawn == 7
 

@@ -22,7 +22,7 @@ from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, cal
 from vibe.front.request_text import answered_lines, answers_in
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import counted, one_line
-from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
+from vibe.view.agent_view import RETRY, AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
 from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
 
 if TYPE_CHECKING:
@@ -592,7 +592,7 @@ def _status(entry: EntryView) -> str:
 
 
 def _may_change(entry: EntryView) -> bool:
-    return entry.is_open if isinstance(entry, CallView) else entry.status == "streaming"
+    return entry.is_open if isinstance(entry, CallView) else entry.status == "streaming" or entry.name == RETRY
 
 
 def _is_folded(entry: EntryView) -> bool:

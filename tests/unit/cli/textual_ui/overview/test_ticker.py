@@ -184,7 +184,7 @@ async def test_it_keeps_time_only_for_a_plan_whose_card_is_out_of_sight() -> Non
         ticker.present(view_of(*TALKED))
         await until(pilot, lambda: "large" in shown(app))
         await pilot.click(Ticker)
-        assert not ticker.refresher.is_periodic
+        assert not ticker.refresher.every
 
         view = view_of(*SURVEYED)
         ticker.present(view)
@@ -197,7 +197,7 @@ async def test_it_keeps_time_only_for_a_plan_whose_card_is_out_of_sight() -> Non
         app.is_hidden = False
         ticker.refresher.request()
         await until(pilot, lambda: "steps" not in shown(app))
-        assert not ticker.refresher.is_periodic
+        assert not ticker.refresher.every
 
 
 async def test_what_looks_as_before_is_not_drawn_again() -> None:

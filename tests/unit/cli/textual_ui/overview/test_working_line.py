@@ -50,10 +50,10 @@ async def test_it_is_there_while_the_agent_works_and_goes_with_the_end_of_the_tu
         app.see(view, PROMPT, CALLED)
         await until(pilot, lambda: bool(app.line.size.height))
         assert "bash · no output for 21 s" in app.line.render_line(0).text
-        assert app.line.refresher.is_periodic
+        assert app.line.refresher.every
         app.see(view, ENDED)
         assert not app.line.display, "at once, not with the next beat"
-        assert not app.line.refresher.is_periodic
+        assert not app.line.refresher.every
 
 
 async def test_its_seconds_count_by_themselves_and_at_rest_it_is_never_drawn() -> None:

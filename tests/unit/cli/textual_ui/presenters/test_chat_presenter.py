@@ -222,6 +222,15 @@ async def test_reasoning_is_folded_and_notes_and_warnings_are_lines() -> None:
         assert chat.said[1] == ("reasoning", "thought")
 
 
+async def test_the_next_try_of_a_call_takes_the_place_of_the_last_one() -> None:
+    async with shown() as chat:
+        chat.see(told("go"), e.WarningEvent(code="model.retry", message="try 2 in 1.0 s", **CHAT))
+        chat.see(e.WarningEvent(code="model.retry", message="try 3 in 2.0 s", **CHAT))
+        assert chat.said == [("user", "go"), ("note", "try 3 in 2.0 s")]
+        chat.see(answered("ok"), e.WarningEvent(code="model.retry", message="try 2 in 1.0 s", **CHAT))
+        assert [text for _, text in chat.said] == ["go", "try 3 in 2.0 s", "ok", "try 2 in 1.0 s"]
+
+
 async def test_what_is_said_of_plans_and_of_the_whole_is_in_the_chat_once() -> None:
     async with shown() as chat:
         chat.see(e.WarningEvent(code="x", message="before all", ts=1.0))

@@ -237,7 +237,7 @@ async def test_while_nobody_works_nothing_is_drawn_by_itself() -> None:
     async with app.run_test(size=(200, 40)) as pilot:
         await drawn(pilot)
         assert not fleet.query_one(FleetView).places[0].height > 1
-        assert not fleet.refresher.is_periodic
+        assert not fleet.refresher.every
 
 
 async def test_sixty_agents_open_within_a_tenth_of_a_second() -> None:
