@@ -124,7 +124,7 @@ async def test_without_motion_it_beats_once_a_second(monkeypatch: pytest.MonkeyP
         app.refresher.draw_every(EVERY)
         await pilot.pause()
         assert 0.0 < asked[0] <= 1.0
-        assert app.refresher._every == 1.0  # pyright: ignore[reportPrivateUsage]
+        assert app.refresher.every == 1.0
 
 
 async def test_what_is_gone_is_drawn_no_more() -> None:

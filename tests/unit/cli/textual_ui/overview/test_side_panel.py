@@ -123,7 +123,7 @@ async def test_it_stands_on_its_foot_and_shows_what_happens_and_time_while_a_com
     async with app.run_test(size=(120, 36)) as pilot:
         panel = app.query_one(SidePanel)
         panel.present(view)
-        await until(pilot, lambda: "━━━" in app.rows[-1] and panel.refresher.every)
+        await until(pilot, lambda: "━━━" in app.rows[-1] and panel.refresher.every > 0)
         app.now += 10
         await until(pilot, lambda: any("1:42" in row for row in app.rows))
         ended = e.BackgroundEndedEvent(
@@ -139,8 +139,8 @@ async def test_while_hidden_it_rests() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         panel = app.query_one(SidePanel)
         panel.present(view_of(*ALL))
-        await until(pilot, lambda: panel.refresher.every)
+        await until(pilot, lambda: panel.refresher.every > 0)
         panel.display = False
-        await until(pilot, lambda: not panel.refresher.every)
+        await until(pilot, lambda: not panel.refresher.every > 0)
         panel.display = True
-        await until(pilot, lambda: panel.refresher.every)
+        await until(pilot, lambda: panel.refresher.every > 0)
