@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, leftovers
+from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, interrupt, leftovers
 from tests.e2e.test_prompt import turns
 from tests.fakes.terminal import Terminal
 from tests.fakes.waiting import until
@@ -154,7 +154,8 @@ def test_input_that_is_no_utf8_is_answered_whatever_the_locale_says(vibe: VibeCo
     assert [json.loads(answer)["rule"] for answer in ended.out.splitlines()] == ["invalid", "allowlist"]
 
 
-def test_a_prompt_that_is_terminated_before_it_begins_says_so(vibe: VibeCommand, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_prompt_that_is_terminated_before_it_begins_says_so(vibe: VibeCommand, tmp_path: Path, times: int) -> None:
     vibe.replay(turns({"text": "never"}))
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
@@ -168,7 +169,8 @@ def test_a_prompt_that_is_terminated_before_it_begins_says_so(vibe: VibeCommand,
 
     process = vibe.start("-p", "go", "--output", "json")
     until((tmp_path / "begun").exists)
-    process.send_signal(signal.SIGTERM)
+    for _ in range(times):
+        interrupt(process, signal.SIGTERM)
     out, err = process.communicate(timeout=60)
 
     record = json.loads(out)

@@ -25,7 +25,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_all, read_context, read_text
-from vibe.cli.signals import EXIT_OF, handled_signals
+from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.cli.terminal.keyboard import is_in_background
 from vibe.core.config.paths import VibePaths
@@ -207,29 +207,30 @@ async def hold_conversation(
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as for ``Runtime.open_conversation``.
     """
-    code = 0
-    with CancelScope() as scope:
+    conversation: Conversation | None = None
+    opening_scope = CancelScope()
 
-        def on_signal(which: Signals, _count: int) -> None:
-            nonlocal code
-            code = code or EXIT_OF[which]
-            if not isinstance(prompt, PipedPrompt):
-                prompt.stop()
-            if conversation is None:
-                scope.cancel()
-            else:
-                conversation.interrupt()
+    def on_signal(_which: Signals, _count: int) -> None:
+        if not isinstance(prompt, PipedPrompt):
+            prompt.stop()
+        if conversation is None:
+            opening_scope.cancel()
+        else:
+            conversation.interrupt()
 
-        conversation: Conversation | None = None
-        async with Runtime(host) as runtime, handled_signals(host, on_signal) as signals:
-            conversation = await runtime.open_conversation(opening, seat)
-            if isinstance(prompt, PipedPrompt):
-                record = await _sent(conversation, prompt, limits)
-            else:
-                record = await prompt.answer(conversation, limits, signals)
-            record = record.after_signal(signals.exit_code)
-            await conversation.aclose(record.outcome, record.exit_code)
-            return record
+    async with handled_signals(host, on_signal) as signals:  # also while the runtime closes
+        with opening_scope:
+            async with Runtime(host) as runtime:
+                conversation = await runtime.open_conversation(opening, seat)
+                record = await (
+                    _sent(conversation, prompt, limits)
+                    if isinstance(prompt, PipedPrompt)
+                    else prompt.answer(conversation, limits, signals)
+                )
+                record = record.after_signal(signals.exit_code)
+                await conversation.aclose(record.outcome, record.exit_code)
+                return record
+    code = signals.exit_code or ExitCode.INTERRUPTED
     return RunRecord(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it began", exit_code=code)
 
 
