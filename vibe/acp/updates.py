@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ipc import events as e
 from planner.plan.status import items_text
+from vibe.front.event_text import describe, problem_text
 from vibe.system.plain_text import both_ends, one_line, plain, plain_line
 from vibe.view.plan_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
@@ -108,8 +109,9 @@ class SessionUpdates:
             case e.UsageEvent():
                 yield from self._usage(event)
             case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _from_subagent(event):
-                kind = "warning" if isinstance(event, e.WarningEvent) else "error"
-                yield thought_chunk(f"{kind}: {plain_line(event.message)}\n")
+                yield thought_chunk(f"{plain_line(problem_text(event))}\n")
+            case e.ToolServerEvent(status="starting"):  # The prompt waits for it.
+                yield thought_chunk(f"{describe(event)}\n")
             case _:
                 pass
 

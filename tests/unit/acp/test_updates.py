@@ -63,6 +63,18 @@ def test_a_connection_that_broke_is_told_before_the_words_come_again() -> None:
     assert kinds == ["agent_message_chunk", "agent_thought_chunk", "agent_message_chunk"]
 
 
+def test_a_server_that_a_prompt_waits_for_is_told() -> None:
+    slow = {
+        status: e.ToolServerEvent(server="slow", transport="stdio", status=status) for status in ("starting", "ready")
+    }
+
+    updates = [plain(update) for update in told(*slow.values())]
+
+    assert [(one["sessionUpdate"], one["content"]["text"]) for one in updates] == [
+        ("agent_thought_chunk", "MCP server slow (stdio) starting\n")
+    ]
+
+
 def test_of_a_subagent_the_calls_are_told_and_not_the_words() -> None:
     started = e.SubAgentStartedEvent(
         title="look", mode="m", model="x", tools=(), max_tokens=1, max_turns=1, agent="explore", subagent_id="s"
