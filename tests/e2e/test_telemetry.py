@@ -141,6 +141,8 @@ def test_a_receiver_that_is_gone_costs_one_warning(vibe: VibeCommand) -> None:
     assert record["outcome"] == "completed"
     [warning] = record["warnings"]
     assert f":{port} takes no spans (no answer: check the address)" in warning
+    log = (vibe.home / "logs" / "vibe.log").read_text()
+    assert (log.count("takes no spans"), "Traceback" in log) == (1, False)
 
 
 def test_a_receiver_that_takes_spans_but_no_metrics_costs_one_warning(vibe: VibeCommand, received: Received) -> None:

@@ -22,6 +22,7 @@ from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.config.models import VibeConfig
 from vibe.core.extensions import LISTENERS, make_extension
+from vibe.system.errors import VibeError
 from vibe.system.racing import shielded
 
 LOGGED_FIELDS: Final = (
@@ -131,7 +132,8 @@ class _Guarded(Struct, eq=False):
                 act(*arguments)
         except Exception as error:
             self._listener = None
-            logger.exception("the listener %s failed", self._name)
+            is_fault = not isinstance(error, VibeError)
+            logger.log(logging.ERROR, "the listener %s failed: %s", self._name, error, exc_info=is_fault)
             message = f"the listener {self._name!r} failed and has heard no more: {error}"
             self._record.publish(e.WarningEvent(code="listener", message=message))
 
