@@ -31,9 +31,11 @@ def try_again(plan_id: str, steps: Sequence[StepState], outcome: Outcome | None,
     ``steps`` are all of the plan's. ``in_chat`` returns slash commands; in a conversation, retrying a step also resumes
     its plan.
     """
-    is_out_of_time = any(step.status is StepStatus.PENDING and step.reason == BUDGET_REASON for step in steps)
+    causes = causes_of(steps)
+    is_cut_off = any(step.status is StepStatus.PENDING and step.reason == BUDGET_REASON for step in steps)
+    is_out_of_time = is_cut_off or (outcome is Outcome.LIMIT and not causes)  # a look at the plan finds no reason
     raised, again, doubled = {"--max-seconds S": [""]} if is_out_of_time else dict[str, list[str]](), list[str](), ""
-    for step in causes_of(steps):
+    for step in causes:
         if limit := _limit_met_again(step):
             raised.setdefault(limit, []).append(step.id)
         else:
