@@ -32,7 +32,7 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.foreign_imports import advice_on
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.models import ToolTable, VibeConfig
-from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
+from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, our_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools import builtins
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission, shape_of
@@ -474,7 +474,7 @@ class ToolManager:
 
     def _tool(self, name: str) -> _Tool:
         tools = self.visible
-        for spelling in (name, canonical_tool_name(name)):
+        for spelling in (name, our_tool_name(name)):
             if spelling in tools.names:
                 return tools.known[spelling]
         raise NoSuchToolError(name, tools.names)

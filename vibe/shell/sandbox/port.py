@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -130,6 +131,10 @@ def bounded(argv: Sequence[str], environ: Mapping[str, str], bounds: ResourceLim
         return (*argv[:2], f"{_grouped(settings)}{argv[2]}", *argv[3:]) if settings else tuple(argv)
     settings = [*_settings(bounds, "ulimit -u {0} || ulimit -p {0}", POSIX_BLOCK)]  # dash calls it -p, others -u
     return ("/bin/sh", "-c", f'{_grouped(settings)}exec "$@"', "sh", *argv) if settings else tuple(argv)
+
+
+LIMITS = re.compile(r"\{ (?:ulimit [^;]*; )+:; \} 2>/dev/null; ")
+"""The limits in front of a line's text, which a shell quotes with it in a syntax error."""
 
 
 def _grouped(settings: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.shell.sandbox.cell import Cell
-from vibe.shell.sandbox.port import ResourceLimits, bounded
+from vibe.shell.sandbox.port import LIMITS, ResourceLimits, bounded
 from vibe.shell.sandbox.settings import SandboxConfig
 
 BASH = "/usr/bin/bash"
@@ -104,6 +104,14 @@ def test_a_line_does_what_it_does_without_bounds(tmp_path: Path, case: Case) -> 
     assert quick[0] == BASH
     ended = [_ended(argv, case.environ, tmp_path) for argv in (plain, quick)]
     assert ended[0] == ended[1]
+
+
+@pytest.mark.parametrize("line", ["; echo b", "echo a )", "f() { ; }", "&& echo b"])
+def test_what_a_shell_quotes_of_a_first_line_is_the_line_without_the_bounds(tmp_path: Path, line: str) -> None:
+    quick = bounded((BASH, "-c", line), {}, ResourceLimits(processes=4_096, memory_mb=16_384, cpu_seconds=9))
+    plain, limited = (_ended(argv, {}, tmp_path)[2].decode() for argv in ((BASH, "-c", line), quick))
+    assert LIMITS.sub("", limited).splitlines()[-1] == plain.splitlines()[-1]
+    assert LIMITS.sub("", plain) == plain
 
 
 @pytest.mark.parametrize("line", ["; echo b", "| cat", "& echo b", ")", "}", "fi", "&& echo b"])

@@ -139,7 +139,14 @@ def test_what_a_program_brings_stays_when_servers_come_and_go(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"), [("read", "read_file"), ("write", "write_file"), ("edit", "search_replace")]
+    ("asked", "given"),
+    [
+        ("read", "read_file"),
+        ("write", "write_file"),
+        ("edit", "search_replace"),
+        ("Write", "write_file"),
+        ("LS", "list_dir"),
+    ],
 )
 def test_a_tool_answers_to_either_name(tmp_path: Path, asked: str, given: str) -> None:
     manager = load(tmp_path)

@@ -44,7 +44,7 @@ from vibe.shell.process.kept_state import ShellState, Surroundings, folder_probl
 from vibe.shell.process.port import CommandOrder, StartedCommand
 from vibe.shell.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.shell.sandbox.confinement import Place
-from vibe.shell.sandbox.port import ReadOnlyUnavailableError
+from vibe.shell.sandbox.port import LIMITS, ReadOnlyUnavailableError
 from vibe.shell.sandbox.refusals import lacking
 from vibe.system.plain_text import shortened
 from vibe.system.programs import find_shell
@@ -291,7 +291,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         result = BashResult(
             command=args.command,
             stdout=finished.stdout,
-            stderr=finished.stderr,
+            stderr=LIMITS.sub("", finished.stderr),
             returncode=finished.exit_code,
             duration_s=round(finished.duration_s, 3),
             output_files=[str(file) for file in finished.output_files],
