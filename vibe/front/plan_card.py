@@ -524,11 +524,16 @@ def group_of(step: StepView) -> str:
 
 
 def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> Iterator[Line]:
-    """Yield a row per group, with a cell for one or several steps, and then the steps that ask, failed or work."""
+    """Yield a row per group, with a cell for one or several steps, and then the steps that ask, failed or work.
+
+    Of more groups than rows, those at work are kept, then those that are next.
+    """
     groups = by_key((group_of(step), step) for step in steps)
     names = min(18, max(map(len, groups)) + 2)
     most = max(1, rows - 4)
-    for name in list(groups)[:most]:
+    needs = {name: {need(step) for step in group} for name, group in groups.items()}
+    kept = sorted(groups, key=lambda name: (needs[name].isdisjoint(_URGENT), needs[name] == {"done"}))[:most]
+    for name in filter(kept.__contains__, groups):
         yield _group(name, groups[name], names, frame, width)
     left = len(groups) - most
     if left > 0:

@@ -397,6 +397,23 @@ def test_hundreds_of_steps_have_a_row_for_each_group_and_for_those_that_need_som
     assert lines[-1] == "  … 4 more at work"
 
 
+def test_of_more_groups_than_rows_those_at_work_are_shown_before_those_that_are_done_or_later() -> None:
+    steps = tuple(
+        structs.replace(outline(f"s{n}", "T", "code"), order=e.WorkOrder(tags=(f"group{n // 10}",))) for n in range(100)
+    )
+    view = View()
+    apply(view, e.PlanStartedEvent(goal="Go.", steps=steps, ts=1000.0))
+    for n in range(60):
+        apply(view, moved(f"s{n}", "completed"))
+    apply(view, moved("s65", "in_progress", ts=1000.0))
+    apply(view, moved("s95", "in_progress", ts=1000.0))
+
+    lines = lines_of(view, now=1004.0, height=8)
+
+    assert [line[2:8] for line in lines[1:4]] == ["group6", "group7", "group9"]
+    assert lines[4].strip() == "… 7 more groups"
+
+
 @pytest.mark.parametrize(
     ("seconds", "span", "drawn"),
     [
