@@ -112,7 +112,7 @@ def check_answer(decisions: Mapping[str, Decision], decision_id: str, selections
     check_selections(plan_decision(decisions[decision_id]), selections)
 
 
-_ITEM_SKIPPED = "Skip it: the other items go on, and it counts as one that did not complete"
+_ITEM_SKIPPED = "Skip it: it counts as one that did not complete; if too few can, those not begun are skipped too"
 _LABELS = {
     StepChoice.RETRY: "Retry it from the start",
     StepChoice.AGAIN: "Continue: interrupted work may be repeated",

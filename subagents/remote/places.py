@@ -56,13 +56,10 @@ def own_labels() -> dict[str, str]:
 
 
 def unmet(needs: Mapping[str, float | str], labels: Mapping[str, str], resources: Mapping[str, float]) -> str:
-    """Return the first of a step's needs that a machine does not meet, in words, or an empty string."""
-    for name, need in needs.items():
-        if isinstance(need, str) and labels.get(name) != need:
-            return f"{name}={need}"
-        if not isinstance(need, str) and resources.get(name, 0) < need:
-            return f"{name}={need:g}"
-    return ""
+    """Return those of a step's needs that a machine does not meet, in words, or an empty string."""
+    texts = (f"{name}={need}" for name, need in needs.items() if isinstance(need, str) and labels.get(name) != need)
+    numbers = ((name, need) for name, need in needs.items() if not isinstance(need, str))
+    return ", ".join([*(f"{name}={need:g}" for name, need in numbers if resources.get(name, 0) < need), *texts])
 
 
 class PlaceError(Exception):

@@ -341,9 +341,9 @@ def test_a_plan_of_which_no_step_can_travel_says_so(vibe: VibeCommand) -> None:
 def test_needs_that_no_machine_of_the_run_meets_are_refused_before_the_start(
     more: tuple[str, ...], vibe: VibeCommand
 ) -> None:
-    in_worktrees(vibe, command_step("s", "true", needs={"os": sys.platform, "gpu": 1}))
+    in_worktrees(vibe, command_step("s", "true", needs={"os": sys.platform, "team": "red", "gpu": 1}))
 
     ended = vibe("plan", "run", "p.json", *more)
 
     assert (ended.code, vibe.plan_ids()) == (2, [])
-    assert f"step 's' needs gpu=1, and this machine has os={sys.platform}, " in ended.err + ended.out
+    assert f"step 's' needs gpu=1, team=red, and this machine has os={sys.platform}, " in ended.err + ended.out
