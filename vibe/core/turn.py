@@ -247,10 +247,10 @@ async def complete_within_budget(
         with announcer.announced(tokens):
             bounded = structs.replace(request, max_tokens=room if room < wanted else None)
             completion = await kit.backend.complete(bounded, announcer)
-        total = total_of((completion, announcer.broken_off))
+        total = total_of((completion, announcer.lost(completion)))
         reservation.settle(total.usage, total.cost_usd)
     except BaseException as error:
-        lost = announcer.broken_off
+        lost = announcer.lost(kit.transcript)
         if lost.usage.calls:
             reservation.settle(lost.usage, lost.cost_usd)
             if on_cancel and isinstance(error, get_cancelled_exc_class()) and announcer.text.strip():

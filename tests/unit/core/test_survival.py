@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from ipc.events import ToolResultEvent, UsageEvent, WarningEvent
@@ -163,6 +164,17 @@ async def test_a_stream_that_goes_silent_is_cut_and_asked_again(tmp_path: Path) 
     assert used.completion_tokens > 7
     assert (result.usage.calls, result.usage.prompt_tokens) == (2, used.prompt_tokens)
     assert bench.account.usage == result.usage
+
+
+async def test_an_answer_that_broke_off_costs_what_others_do_if_no_price_is_set(tmp_path: Path) -> None:
+    bench = Bench(root=tmp_path, answers=[])
+    dear = {"prompt_tokens": 11, "completion_tokens": 7, "cost": 0.18}
+    with ModelServer() as server:
+        server.enqueue(Reply(text="one two three", cut_after=2), Reply(text="whole", usage=dear))
+
+        result = await act(bench, server)
+
+    assert result.cost_usd == pytest.approx(0.01 * result.usage.total_tokens)
 
 
 async def test_a_call_that_fails_after_its_first_words_counts(tmp_path: Path) -> None:

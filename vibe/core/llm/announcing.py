@@ -22,7 +22,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.port import CallDelta, Delta, Notice, RetryNotice
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import CHARS_PER_TOKEN
-from vibe.core.messages import Spending, Usage, total_of
+from vibe.core.messages import Spending, Spent, Usage, total_of
 
 WAIT = "model.wait"
 """The code of the warning that a model call waits for its turn; the agent's next event ends the wait."""
@@ -124,6 +124,13 @@ class CallAnnouncer(Struct, eq=False):
             usage = Usage(prompt_tokens=self._context_tokens, completion_tokens=written, calls=1)
             self.broken_off = total_of((self.broken_off, Spending(usage, configured_cost(self.model, usage))))
         self._first, self._characters = None, 0
+
+    def lost(self, other: Spent) -> Spending:
+        """Return what broke off. If no price is set for the model, it costs what the ``other`` did on average."""
+        usage, tokens = self.broken_off.usage, other.usage.total_tokens
+        if self.broken_off.cost_usd is None and other.cost_usd is not None and tokens:
+            self.broken_off = Spending(usage, other.cost_usd * usage.total_tokens / tokens)
+        return self.broken_off
 
     @property
     def text(self) -> str:
