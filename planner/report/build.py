@@ -158,7 +158,7 @@ class ReportSources:
         spent = self._spent.get(step.outline.id, {})
         known = {attempt.number: attempt for attempt in step.attempts}
         for number in sorted({*known, *range(1, step.begun + 1)}):
-            spending = _spent(spent[number]) if number in spent else NOTHING_SPENT
+            spending = _spent(total_of([spent[number]])) if number in spent else NOTHING_SPENT
             ended = known.get(number)
             if ended is None:
                 yield model.AttemptReport(number=number, outcome=None, spent=spending)

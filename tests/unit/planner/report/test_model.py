@@ -150,6 +150,14 @@ def test_an_unknown_price_is_unknown_in_the_sum() -> None:
     assert "price unknown" in report_markdown(report, plan)
 
 
+def test_an_attempt_that_called_no_model_cost_nothing() -> None:
+    plan = make_plan([step("a", mode="run", command="true")])
+    ran = StepResult(outcome=Outcome.COMPLETED, summary="said")
+    report = report_of(plan, [took_up(1), started(1, "a"), *done(2, "a", ran)])
+
+    assert (ran.cost_usd, report.steps[0].attempts[0].spent.cost_usd) == (None, 0.0)
+
+
 def test_attempts_are_listed_with_what_each_came_to() -> None:
     failed = StepResult(
         outcome=Outcome.FAILED, reason="verify", detail="`make` exited with 2 after 0 repairs", duration_s=1.0
