@@ -61,7 +61,7 @@ def evolve(state: State, fact: e.Fact) -> State:
         FactInvalidError: the fact holds a status or a result that this version does not know.
     """
     kind, at = type(fact), fact.ts
-    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # a clock set back takes nothing off
+    if at > state.updated and state.is_run and kind not in _BESIDES:  # a clock set back takes nothing off
         state.active_seconds += at - state.updated
     state.updated = at
     _EVOLVE[kind](state, fact)
@@ -424,8 +424,8 @@ def _left_workspace(state: State, fact: e.PlanLeftEvent) -> None:
     state.left_at = fact.commit
 
 
-_TAKES_UP: Final = frozenset({e.PlanStartedEvent, e.PlanResumedEvent, e.PlanEditedEvent})
-"""Facts at which a process or a command takes the plan up; the time before them does not count as active."""
+_BESIDES: Final = frozenset({e.PlanStartedEvent, e.PlanResumedEvent, e.PlanEditedEvent, e.PlanLeftEvent})
+"""Facts at which a process or a command takes the plan up or leaves it; the time before them is not active."""
 _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanStartedEvent: _take_up,
     e.PlanResumedEvent: _take_up,

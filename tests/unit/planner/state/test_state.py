@@ -105,6 +105,11 @@ def test_a_clock_that_is_set_back_takes_no_time_from_what_was_used() -> None:
     assert state.active_seconds == 15.0
 
 
+def test_leaving_the_workspace_takes_no_time_whatever_the_clock_was_set_to() -> None:
+    left = (took_up(100.0), paused(at=110.0), e.PlanLeftEvent(ts=5_000_000.0, commit="c0ffee"))
+    assert fold(left).active_seconds == 10.0
+
+
 def test_a_reset_step_is_pending_again_under_its_next_attempt() -> None:
     reset = e.PlanResetEvent(step_ids=("a", "b", "unknown"))
     state = fold((
