@@ -118,8 +118,8 @@ function showHead(row) {
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
       `the same failure ${row.same_failure} times`), innerWidth < 1120 && trouble()
       && h("span.bad", trouble()),
-    h("span.bad", row.problem), h("span.mono", row.folder), h("span", row.id), isPlan && h("a", { target: "_blank",
-    rel: "opener", href: "report.html?" + new URLSearchParams({ run: ui.run }) }, "Report")),
+    row.problem && h("span.bad", row.problem), h("span.mono", row.folder), h("span", row.id), isPlan && h("a", {
+    target: "_blank", rel: "opener", href: "report.html?" + new URLSearchParams({ run: ui.run }) }, "Report")),
     row.total && bar("progress", all, row.total),
       h("div.tiles", tiles(row, all, isPlan)));
 }
