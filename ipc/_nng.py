@@ -148,10 +148,9 @@ class RepSocket:
 
     def receive(self) -> ReceivedRequest | None:
         """Return the next request, or None if none is waiting."""
-        try:
+        with suppress(self._pynng.TryAgain, self._pynng.Closed):  # pynng closes all at the end of a program
             return ReceivedRequest(self._socket, self._socket.recv_msg(block=False))
-        except (self._pynng.TryAgain, self._pynng.Closed):  # pynng closes all at the end of a program
-            return None
+        return None
 
     async def wait(self) -> None:
         """Wait until a request may have come."""

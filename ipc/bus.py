@@ -207,10 +207,9 @@ class EventBus:
 
     def _answer_all(self) -> None:
         while (received := self._rep.receive()) is not None:
-            try:
+            request = codec.ReplayRequest()
+            with suppress(CodecError):
                 request = codec.decode_request(received.data)
-            except CodecError:
-                request = codec.ReplayRequest()
             received.answer(self._answer(request))
 
     def _answer(self, request: codec.ReplayRequest) -> bytes:

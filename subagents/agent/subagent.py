@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -265,10 +266,8 @@ def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
     """Yield the usage of the subagents with folders in ``folder``. Reads files."""
     for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
         name, _, short_id = path.parent.name.rpartition("-")
-        try:
+        with suppress(TranscriptError):  # such a subagent is not continued either
             yield _usage(short_id, Transcript.peek(path), parent_id, name)
-        except TranscriptError:
-            continue  # such a subagent is not continued either
 
 
 def _usage(agent_id: str, conversation: Transcript, parent_id: str | None, agent: str) -> AgentUsage:

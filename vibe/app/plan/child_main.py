@@ -146,10 +146,9 @@ def _end(link: StepLink, result: StepResult) -> None:
 
 async def _attend_run(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan_seconds: int | None) -> None:
     """Leave when the run says so, or is gone. In that case the process has so many seconds left (None: it stays)."""
-    try:
+    is_dismissed = False
+    with suppress(protocol.LinkError):
         is_dismissed = await link.attend(step_id)
-    except protocol.LinkError:
-        is_dismissed = False
     if not is_dismissed and orphan_seconds is not None:
         signal.alarm(orphan_seconds)
     scope.cancel()

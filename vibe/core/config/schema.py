@@ -144,10 +144,9 @@ def known_key(name: str, named: str) -> Key:
     Raises:
         UsageError: there is no such setting.
     """
-    try:
+    key: Key = (name,)
+    with suppress(ConfigError):
         key = parse_key(name)
-    except ConfigError:
-        key = (name,)
     if type_of(key) is None:
         raise UnknownSettingError(key, named)
     return key

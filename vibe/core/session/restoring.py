@@ -247,11 +247,9 @@ class Restoration:
 
     def _status(self, path: str) -> os.stat_result | None:
         """Return the status of a path, or None if nothing is there or the path leads through a link."""
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             if all(stat.S_ISDIR((self._top / folder).lstat().st_mode) for folder in reversed(list(parents(path)))):
                 return (self._top / path).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            pass
         return None
 
 

@@ -264,12 +264,10 @@ class WriteTurn:
         return self._own_note.with_name(f"{_digest(place)}.next")
 
     def _ticket(self, place: Path) -> list[FileLock]:
-        try:
+        with suppress(OSError):  # without a ticket the wait may only be longer
             self._notes_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            ticket = FileLock.acquire(self._ticket_of(place), brief=True)
-        except OSError:  # without a ticket the wait may only be longer
-            ticket = None
-        return [] if ticket is None else [ticket]
+            return list(filter(None, [FileLock.acquire(self._ticket_of(place), brief=True)]))
+        return []
 
     def _unlock(self) -> None:
         with suppress(OSError):
@@ -284,11 +282,10 @@ class WriteTurn:
 
 def _top_of(folder: Path) -> Path:
     """Return the top folder of the repository around a folder, else the folder itself."""
-    try:
-        located = locate(folder)
-    except (OSError, ValueError):
-        located = None
-    return Path(os.path.realpath(folder)) if located is None else located.top
+    with suppress(OSError, ValueError):
+        if located := locate(folder):
+            return located.top
+    return Path(os.path.realpath(folder))
 
 
 def _identity(place: Path, *, own: bool = False) -> tuple[int, int] | None:

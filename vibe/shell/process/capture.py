@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -259,11 +260,9 @@ class Capture:
         stem = re.sub(r"[^A-Za-z0-9_-]+", "_", self._limit.name)[:80] or "command"
         for number in itertools.count(1):
             path = folder / f"{stem}-{self._stream}{'' if number == 1 else f'-{number}'}.txt"
-            try:
+            with suppress(FileExistsError):
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            except FileExistsError:
-                continue
-            return path
+                return path
         raise AssertionError
 
     async def finish(self) -> None:

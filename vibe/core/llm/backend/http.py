@@ -220,14 +220,11 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
         return decoder.decode(data)
     except INVALID_JSON:
         text = data if isinstance(data, str) else bytes(data).decode()
-        try:
+        with suppress(ValueError, RecursionError):
             value = json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite)
             mended = json.dumps(value, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            mended = ""
-        if not mended:
-            raise
-        return decoder.decode(re.sub("[\ud800-\udfff]", lambda half: chr(HALF_BASE + ord(half[0])), mended))
+            return decoder.decode(re.sub("[\ud800-\udfff]", lambda half: chr(HALF_BASE + ord(half[0])), mended))
+        raise
 
 
 def _finite(digits: str) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -81,11 +82,9 @@ def named_unread(line: str, workspace: Workspace, start: tuple[str, ...] = ()) -
 def _is_unread(part: str, folder: Path, workspace: Workspace, *, pattern: bool) -> bool:
     home = (os.path.expanduser(part),) if part.startswith("~") else ()  # noqa: PTH111  text: what the shell would pass
     for candidate in (*home, *candidates(part, folder, pattern=pattern)):
-        try:
+        with suppress(PathError):
             if candidate is not None and workspace.is_unread(workspace.resolve(candidate), candidate):
                 return True
-        except PathError:
-            continue
     return False
 
 

@@ -349,10 +349,9 @@ def _step_into(part: str, folder: int, *, make: bool) -> int:
 
 
 def _stat(name: str, folder: int) -> os.stat_result | None:
-    try:
+    with suppress(FileNotFoundError):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def require_regular(found: os.stat_result, name: str) -> None:

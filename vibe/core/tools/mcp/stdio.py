@@ -199,10 +199,9 @@ def _messages(data: bytes | bytearray) -> list[JSONRPCMessage]:
     from mcp.types import jsonrpc_message_adapter
 
     text = data.decode("utf-8", "replace")  # An invalid byte costs a letter, not the whole message.
-    try:
+    with suppress(ValueError):
         return [jsonrpc_message_adapter.validate_json(text, by_name=False)]
-    except ValueError:
-        return list(messages_in(text))
+    return list(messages_in(text))
 
 
 @asynccontextmanager
