@@ -245,17 +245,13 @@ def parse_blocks(content: str) -> tuple[Block, ...]:
     """
     lines = content.replace("\r\n", "\n").split("\n")
     blocks: list[Block] = []
-    index = 0
-    while index < len(lines):
-        start = START.fullmatch(lines[index])
-        if start is None:
-            if lines[index].strip() and not FENCE.fullmatch(lines[index]):
-                raise _malformed(f"line {index + 1} ({lines[index][:60]!r}) stands outside a block")
-            index += 1
-            continue
-        end = _end(lines, index, len(start[1]))
-        blocks.append(_block(lines[index + 1 : end], len(blocks) + 1, len(start[1])))
-        index = end + 1
+    end = -1
+    for index, line in enumerate(lines):
+        if index > end and (start := START.fullmatch(line)):
+            end = _end(lines, index, len(start[1]))
+            blocks.append(_block(lines[index + 1 : end], len(blocks) + 1, len(start[1])))
+        elif index > end and line.strip() and not FENCE.fullmatch(line):
+            raise _malformed(f"line {index + 1} ({line[:60]!r}) stands outside a block")
     if not blocks:
         raise _malformed("there is none")
     return tuple(blocks)
