@@ -23,7 +23,7 @@ LONG = "x" * 300
 ACCENTED = unicodedata.normalize("NFC", "é.txt")
 
 REACHED = (
-    "a.txt", "./a.txt", "a.txt/", "a.txt/.", ".//a.txt", "src/../a.txt", "src/./../a.txt", "src/deep/../../a.txt", "in/../src/b.txt", "in/b.txt",
+    "a.txt", "./a.txt", "a.txt/.", ".//a.txt", "src/../a.txt", "src/./../a.txt", "src/deep/../../a.txt", "in/../src/b.txt", "in/b.txt",
     "link-in", "link-chain", "{root}/a.txt", "{root}/./src/../a.txt", "{root}//a.txt", "/{root}/a.txt", "up/work/a.txt",
     "a b.txt", "-n", "*.txt", "$HOME", "a;b", "a\nb", "..hidden", "...", "~tilde", ACCENTED, unicodedata.normalize("NFD", ACCENTED),
     "{proc}/a.txt", "\u202ea.txt",
@@ -43,7 +43,7 @@ OUT = (
 """Names that lead out of the workspace. ``{base}`` is the folder above it."""
 
 USELESS = (
-    "", "a\0b", "a.txt\0", "loop", "loop/x", "ping", "fifo", "socket", "src", "src/", ".", "a.txt/x", LONG, f"{'d/' * 3000}x",
+    "", "a\0b", "a.txt\0", "loop", "loop/x", "ping", "fifo", "socket", "src", "src/", ".", "a.txt/", "a.txt/x", LONG, f"{'d/' * 3000}x",
     "A.TXT", "a.txt ", "missing", "link-in/x", "secret-mode",
 )  # fmt: skip
 """Names inside the workspace, or nowhere, without a file that can be read."""
