@@ -126,6 +126,15 @@ def test_a_provider_that_ends_in_error_or_filters_is_an_error() -> None:
         build([], "content_filter")
 
 
+@pytest.mark.parametrize("reason", ["tool_calls", "TOOL_USE", "function_call"])
+def test_an_answer_whose_call_was_lost_is_none(reason: str) -> None:
+    answer = AnswerBuilder(MemoryObserver())
+    answer.add_text("I look into the file.")
+    answer.finish(reason)
+    with pytest.raises(ModelProtocolError, match="sent no call of a tool"):
+        answer.build(request(), ERRORS)
+
+
 def test_an_empty_answer_passes_with_estimated_usage() -> None:
     done = build([], "stop")
     assert done.message.content == ""

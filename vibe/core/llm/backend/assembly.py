@@ -98,6 +98,7 @@ FAILURE_REASONS: Final = frozenset({
     "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature",
 })  # fmt: skip
 """Stop reasons by which a provider says that it failed. The call is worth another try."""
+_CALL_REASONS: Final = frozenset({"tool_calls", "tool_use", "function_call"})
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
 _NOTHING: Final = frozenset({"", "null"})
 EMPTY: Final = "{}"
@@ -296,7 +297,7 @@ class AnswerBuilder:
         """Return the complete answer.
 
         Raises:
-            ModelProtocolError: the provider never said why it stopped, or said that it failed.
+            ModelProtocolError: the provider never said why it stopped, said that it failed, or lost a call.
             ModelRefusalError: the provider's content filter stopped the answer.
         """
         self.add_text(self._text_halves.take("", final=True))
@@ -328,6 +329,8 @@ class AnswerBuilder:
             tool_calls=tuple(self._tool_calls(request, is_cut=self._finish.lower() in _LENGTH_REASONS)),
             thoughts=tuple(kept),
         )
+        if self._finish.lower() in _CALL_REASONS and not message.tool_calls:
+            raise errors.protocol(f"ended its answer with finish_reason {self._finish!r} and sent no call of a tool")
         return Completion(
             message=message,
             finish_reason=finish_reason(self._finish, has_calls=bool(message.tool_calls)),
