@@ -29,17 +29,14 @@ class StoreError(EnvironmentFailure):
 class StoreWriteError(StoreError):
     """A write to the plan's folder failed."""
 
-    def __init__(self, path: Path, cause: OSError) -> None:
+    def __init__(self, path: Path, cause: OSError, *, instead: str = "") -> None:
         problem = cause.strerror or str(cause)
-        super().__init__(
-            f"cannot write {path}: {problem}; free or permit space there, or set VIBE_HOME to a writable folder, "
-            "then resume the plan"
-        )
+        super().__init__(f"cannot write {path}: {problem}; free or permit space there{instead}, then try again")
 
 
-def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn an OSError in the block into a ``StoreWriteError`` about a path."""
-    return os_error_as(partial(StoreWriteError, path))
+def writing(path: Path, *, instead: str = "") -> AbstractContextManager[None]:
+    """Turn an OSError in the block into a ``StoreWriteError`` about a path; ``instead`` is what else helps."""
+    return os_error_as(partial(StoreWriteError, path, instead=instead))
 
 
 class BrokenPlanError(StoreError):

@@ -37,6 +37,7 @@ from vibe.system.files import FileLock, entries_of, regular_bytes, replace_file,
 
 _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
+_ELSEWHERE = ", or set VIBE_HOME to a writable folder"
 
 
 class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one owner of a folder with a journal, results, a snapshot and a lock
@@ -78,11 +79,11 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         """
         root = files.plans_folder(home)
         created = settings.created or now()
-        with writing(root):
+        with writing(root, instead=_ELSEWHERE):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_abandoned(root, now())
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
-        with writing(root), ExitStack() as held:
+        with writing(root, instead=_ELSEWHERE), ExitStack() as held:
             held.callback(shutil.rmtree, draft, ignore_errors=True)  # finds nothing if the draft was renamed
             lock = files.lock_plan(draft / files.LOCK_FILE, settings.plan_id or "new")
             held.callback(lock.release)

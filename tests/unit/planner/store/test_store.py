@@ -144,6 +144,16 @@ def test_a_read_only_home_gives_one_sentence_and_nothing_is_made() -> None:
         assert not list(plans_folder(home).iterdir())
 
 
+def test_another_home_is_no_advice_about_a_plan_of_this_one() -> None:
+    with folder_of_nobody() as home:
+        make(home, "mine").close()
+        (plans_folder(home) / "mine" / "lock").chmod(0o400)
+        with pytest.raises(
+            StoreWriteError, match=r"lock: Permission denied; free or permit space there, then try again$"
+        ):
+            PlanStore.open(home, "mine")
+
+
 def test_plans_that_are_closed_to_this_user_are_to_be_opened_not_restored() -> None:
     with folder_of_nobody() as home:
         make(home).close()
