@@ -80,7 +80,7 @@ async def test_a_proposal_that_is_accepted_runs_and_the_chat_goes_on(rig: Rig, *
 
 
 async def test_a_refused_proposal_names_its_fields_and_is_mended(rig: Rig) -> None:
-    bad = {"goal": GOAL, "steps": [{**BUILD, "verify": "make"}, {"id": "x", "title": "Without a mode"}]}
+    bad = {"goal": GOAL, "steps": [{**BUILD, "verify": 7}, {"id": "x", "title": "Without a mode"}]}
     rig.server.enqueue(
         proposal(bad), proposal({"steps": [BUILD, BUILD]}, "p2"), Reply(text="Dropped."), Reply(text="Well.")
     )
@@ -91,7 +91,7 @@ async def test_a_refused_proposal_names_its_fields_and_is_mended(rig: Rig) -> No
         assert not talk.plans.is_taken
 
     refused = told(rig, 1)
-    assert "value.steps[0].verify: 'make' is not an array" in refused
+    assert "value.steps[0].verify: 7 is not an array" in refused
     assert "value.steps[1]: 'mode' is a required property" in refused
     assert "dropped the plan" in told(rig)
     (proposed,) = rig.seen(PlanProposedEvent)
