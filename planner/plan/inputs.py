@@ -128,7 +128,7 @@ def check_inputs(raw: Mapping[str, Any]) -> Iterator[Problem]:
 def _declaration_problems(path: str, declared: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield problems of the choices and the default of one declared input."""
     kind, choices, default = declared.get("type", "string"), declared.get("choices"), declared.get("default")
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         return
     listed_choices = cast("list[object]", choices) if isinstance(choices, list) else []
     for index, choice in enumerate(listed_choices):

@@ -122,7 +122,7 @@ class _Builder(Struct):
             value = float(text) if number.group(1) or number.group(2) else int(text)
         except ValueError:
             raise self._refused(event, "has a number with thousands of digits") from None
-        if not math.isfinite(value):
+        if value in (math.inf, -math.inf):
             raise self._refused(event, "is not a finite number")
         return value
 

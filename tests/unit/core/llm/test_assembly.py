@@ -168,6 +168,7 @@ def test_usage_is_read_from_wherever_providers_put_it(fields: dict[str, Any], ex
         ({"estimated_cost": 1.5e-5}, 1.5e-5),
         ({"cost": {"input_tokens_cost": 0.1, "total_cost": 0.3}}, 0.3),
         ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": 10**400}, None),
         ({"cost": 0.01, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.2}}, 0.01),
         ({"cost": -1}, None),
         ({"cost": "much"}, None),

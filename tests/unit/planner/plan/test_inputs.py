@@ -144,6 +144,7 @@ def test_many_long_values_are_refused() -> None:
         ([{"name": "a-b"}, {"name": "a_b"}], "inputs[1].name: 'a_b' has the same variable as the input 'a-b'"),
         ([{"name": "a"}, {"name": "a"}], "inputs[1].name: 'a' has the same variable as the input 'a'"),
         ([{"name": "a", "type": "int"}], "inputs[0].type: 'int' is not one of"),
+        ([{"name": "a", "type": ["list"]}], """inputs[0].type: ["list"] is not one of"""),
         ([{"name": "a", "type": "integer", "default": "x"}], "inputs[0].default: 'x' is not an integer"),
         ([{"name": "a", "choices": ["x"], "default": "y"}], "inputs[0].default: 'y' is none of its choices: x"),
         ([{"name": "a", "choices": [1]}], "inputs[0].choices[0]: 1 is not a text"),

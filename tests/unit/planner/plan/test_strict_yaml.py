@@ -97,6 +97,7 @@ def test_a_date_is_the_text_that_was_written() -> None:
         ("- " * 5_000, (1, 129), "is nested deeper than 64 levels"),
         ("goal: " + "1" * 5_000, (1, 7), "goal: has a number with thousands of digits"),
         ("goal: 1e999", (1, 7), "goal: is not a finite number"),
+        (f"version: {10**400}", (1, 1), f"version: {'1' + '0' * 59}... is not a plan format"),
         ('goal: "\\0"', (1, 1), "goal: has a NUL character"),
         ("", None, "a plan must be an object, not null"),
         ("- a", None, "a plan must be an object, not a list"),

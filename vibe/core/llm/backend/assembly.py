@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from encodings.utf_16_le import IncrementalDecoder
@@ -457,7 +457,7 @@ def read_cost(fields: Mapping[str, Any]) -> float | None:
 def _dollars(reported: object) -> float | None:
     if isinstance(reported, bool) or not isinstance(reported, int | float):
         return None
-    return float(reported) if math.isfinite(reported) and reported >= 0 else None
+    return float(reported) if 0 <= reported <= sys.float_info.max else None
 
 
 def _meant(name: str, offered: Collection[str]) -> str:
