@@ -411,6 +411,34 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
     assert min(times) < MOST_DRAWN_S
 
 
+async def test_a_box_of_many_steps_says_within_its_width_what_they_do(vibe: VibeCommand, browser: Browser) -> None:
+    steps = tuple(
+        e.StepOutline(id=f"s{n}", title="Go", mode="code", depends_on=(f"s{n - 30}",) if n >= 30 else ())
+        for n in range(120)
+    )
+    groups = "[...document.querySelectorAll('#dag [data-group]')]"
+
+    def says(page: Page) -> None:
+        page.look(1200, 860)
+        page.wait(f"{groups}[0]?.textContent === '11/30 1 failed 18 running'")
+        assert page.run(f"{groups}[1].textContent") == "0/30"
+        assert page.run(f"{groups}[0].ariaLabel") == "30 steps: 11 done, 18 running, 1 failed"
+        assert page.run(
+            f"{groups}.every((one) => {{ const box = one.querySelector('.box').getBoundingClientRect(), texts ="
+            "[...one.querySelectorAll('text')].map((text) => text.getBoundingClientRect()).sort((a, b) => a.x - b.x);"
+            "return texts.every(({ right }, at) => right <= (texts[at + 1]?.left ?? box.right)) })"
+        )
+
+    async with running(vibe.home) as run:
+        run.says(e.PlanStartedEvent(goal="Move them all", steps=steps))
+        for n in range(30):
+            run.moves(f"s{n}", "in_progress")
+        for n in range(12):
+            run.moves(f"s{n}", "failed" if n == 9 else "completed", "in_progress")
+        page = await opened(browser, vibe, "plan-1")
+        await to_thread.run_sync(says, page)
+
+
 def list_is_opened(page: Page, ids: list[str], top: int) -> None:
     """Open the list of a plan with ``top`` steps in its graph, and go through its items."""
     page.look(1200, 860)
@@ -589,6 +617,13 @@ def test_a_change_that_any_of_two_steps_may_have_made_is_blamed_on_neither(
         files = "[...document.querySelectorAll('#step .file header')].map((one) => one.innerText.replace(/\\s+/g, ' '))"
         page.wait(f"{files}.includes('other.txt while first and second ran, added +1 \u22120')")
         assert any(one.startswith("own ") for one in page.run(files)) == (step_id == "first")
+    page.look(280, 860)
+    page.click("#dock [data-pane=step]")
+    right = "{}.getBoundingClientRect().right"
+    assert page.run(
+        f"[...document.querySelectorAll('#step .file')].every((one) => [...one.querySelectorAll('header *')].every("
+        f"(part) => {right.format('part')} <= {right.format('one')}))"
+    )
 
 
 async def test_what_a_revision_added_or_removed_is_marked_until_it_was_looked_at(
@@ -627,6 +662,8 @@ async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, brow
             page.run("const send = document.querySelector('#talk .go'); send.click(); send.click()")
             page.wait("document.querySelector('#talk textarea').value === ''")
             is_quiet(page)
+            page.look(800, 860)
+            assert page.run("document.querySelector('main').getBoundingClientRect().width") == 800
             page.look(400, 860)
             dock = "[...document.querySelectorAll('#dock button')].filter((one) => one.getClientRects().length)"
             page.wait(f"{dock}.map((one) => one.textContent).join() === 'Runs,Talk,Inbox'")

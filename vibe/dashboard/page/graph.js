@@ -1,5 +1,5 @@
 // Draws the plan: a box per step, or a cell if many share one; on narrow pages an outline in plan order.
-import { $, ORDER, WORD, become, count, cut, draw, figure, h, inList, inWords, list, mark, s, seconds, tick, tone,
+import { $, WORD, become, count, cut, draw, figure, h, inList, inWords, list, mark, s, seconds, tick, tone,
   words } from "./words.js";
 import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";
 
@@ -64,14 +64,13 @@ function stepBox(id, row) {
 }
 
 function drawGroup(id, [, , width, , members]) {
-  const columns = Math.floor((width - 24) / CELL), label = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
-  const node = boxOf(id, { "data-group": id }, s("text.id", { x: 12, y: 22 }, count(members.length, "step")), label,
-    members.map((member, at) => {
-      const cell = s("rect", { "data-step": member, x: 12 + (at % columns) * CELL,
-        y: 33 + Math.floor(at / columns) * CELL, width: 7, height: 7 });
-      nodes.set(member, { node: cell, group: id });
-      return cell;
-    }));
+  const columns = Math.floor((width - 24) / CELL), label = s("text.ln", { x: 12, y: 22 });
+  const node = boxOf(id, { "data-group": id }, s("svg", { width: width - 6 }, label), members.map((member, at) => {
+    const cell = s("rect", { "data-step": member, x: 12 + (at % columns) * CELL,
+      y: 33 + Math.floor(at / columns) * CELL, width: 7, height: 7 });
+    nodes.set(member, { node: cell, group: id });
+    return cell;
+  }));
   groups.set(id, { node, members, label });
   return node;
 }
@@ -106,8 +105,8 @@ function paint(id, row) {
 
 function recount({ node, members, label }) {
   const all = counts(members.map((id) => [id, step(id) ?? {}]));
-  label.textContent = inList(all, ORDER.slice(0, 6));
-  node.setAttribute("aria-label", `${count(members.length, "step")}: ${label.textContent}`);
+  label.textContent = itemWords(all);
+  node.setAttribute("aria-label", `${count(members.length, "step")}: ${inList(all)}`);
 }
 
 /** The status a step is shown with: that of its items while these are at work. */
@@ -116,7 +115,7 @@ export const statusOf = ({ asks, items, status }) => (asks || items?.needs_decis
 export const statusWords = (row) => (row.asks ? "waits for you" : WORD[statusOf(row)])
   + (row.tolerated ? ", tolerated" : "");
 
-/** Count the steps of a list: `34/120 2 failed 8 running`. */
+/** Count the steps of a list or box: `34/120 2 failed 8 running`. */
 function itemWords(items) {
   const some = inWords(items, ["failed", "in_progress", "needs_decision", "skipped", "cancelled"]);
   const total = Object.values(items).reduce((sum, one) => sum + one, 0);

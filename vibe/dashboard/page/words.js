@@ -95,13 +95,13 @@ const MARKS = { done: "✓", bad: "✗", ask: "?", skipped: "–", cancelled: "�
 export const mark = (status) => MARKS[tone(status) || status] ?? "";
 export const WORD = { completed: "done", in_progress: "running", needs_decision: "waiting for you", failed: "failed",
   skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
-export const ORDER = Object.keys(WORD).slice(0, 7);
+const ORDER = Object.keys(WORD).slice(0, 7);
 
 /** Counts by status: pairs of a status and `3 failed`. */
 export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
   `${counts[one]} ${WORD[one]}`]);
 
-export const inList = (counts, names) => list(...inWords(counts, names).map(([, text]) => text)) || "to do";
+export const inList = (counts) => list(...inWords(counts).map(([, text]) => text)) || "to do";
 
 export const tick = (status) => h("span.tick." + tone(status), { role: "img",
   "aria-label": WORD[status] ?? status }, mark(status));
