@@ -261,6 +261,30 @@ def test_a_prompt_that_is_no_utf8_is_answered(vibe: VibeCommand, line: str) -> N
     assert (ended.code, ended.out, ended.err) == (0, "read\n", "")
 
 
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("memory add", "TEXT"),
+        ("config set active_model", "VALUE"),
+        ("mcp add srv", "URL|COMMAND"),
+        ("mcp add srv https://localhost/mcp --env", "--env"),
+        ("plan new", "GOAL"),
+        ("plan steer latest step", "TEXT"),
+        ("session rename latest", "TITLE"),
+        ("cluster worker tcp://127.0.0.1:1 --label", "--label"),
+    ],
+)
+def test_a_text_that_is_no_utf8_is_one_sentence_and_changes_nothing(vibe: VibeCommand, line: str, what: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    before = sorted(vibe.home.rglob("*")), (vibe.home / "config.toml").read_bytes()
+
+    ended = shell(vibe, rf"vibe {line} $'os=\xff\xfe'")
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"argument {what}: must be UTF-8, not '" in ended.err
+    assert (sorted(vibe.home.rglob("*")), (vibe.home / "config.toml").read_bytes()) == before
+
+
 WORDS = ("doctor", "-p go", "plan run plan.json", "mcp list", "config edit", "permissions explain bash ls")
 LACKING = {
     "memory": "ulimit -v 250000",

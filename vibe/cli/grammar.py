@@ -60,6 +60,13 @@ def _named(text: str) -> str:
     return text
 
 
+def _text(text: str) -> str:
+    """Refuse bytes that aren't UTF-8: only a path may hold them, and neither an event nor a settings file can."""
+    if re.search("[\udc80-\udcff]", text):
+        raise ArgumentTypeError(f"must be UTF-8, not {text[:80]!r}")
+    return text
+
+
 def _asker(text: str) -> str:
     if not re.fullmatch(r"[!-~][ -~]{0,99}", text):
         raise ArgumentTypeError(f"must be 1 to 100 letters, digits and signs, not {text[:40]!r}")
@@ -167,10 +174,9 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
     "--debug": _flag("show tracebacks"),
     # writing and running plans
-    "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+"),
+    "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+", type=_text),
     "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
     "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
-    "--workdir:plan": _word("DIR", "plan for this folder instead of the current directory", type=_named),
     "--model:plan": _word("ALIAS", "model that plans", type=_named),
     "file": _word("FILE|NAME", "the plan: a file, '-' for stdin, or a name of `vibe plan library`", nargs="?"),
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
@@ -183,8 +189,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--accept-commands": _flag("accept the commands in this plan, which a model wrote", dest="accepted"),
     "--allow-dirty": _flag("let worktree steps start from uncommitted changes"),
     "--max-parallel": _word("N", "run at most N steps in parallel", type=_positive_int),
-    "--with": _words("NAME=VALUE", "a value for an input of the plan; repeatable", dest="inputs"),
-    "--decide": _words("ID=OPTION", "decide beforehand; repeatable"),
+    "--with": _words("NAME=VALUE", "a value for an input of the plan; repeatable", dest="inputs", type=_text),
+    "--decide": _words("ID=OPTION", "decide beforehand; repeatable", type=_text),
     "--approve": _choice("let steps edit files in the workspace without asking", "edits"),
     "--wait:answers": _flag(
         "wait for decisions and approvals, given with `vibe plan decide` and `approve` from another terminal, "
@@ -224,7 +230,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--port:page": _word("PORT", "with --web: listen there (default: any that is free)", type=_port, default=0),
     "--control": _flag("with --web: let the page answer and steer; without, it can only look"),
     "--allow-host": _words("NAME", "with --web: serve under this name too, for a tunnel; repeatable"),
-    "--name:page": _word("WHO", "with --web: who answers by the page (default: page)"),
+    "--name:page": _word("WHO", "with --web: who answers by the page (default: page)", type=_text),
     "--open": _flag("with --web: open the page in your browser"),
     "--format:report": _choice("default: by the extension of FILE, else md", "md", "html", "json", "junit"),
     "-o:report": _word("FILE", "write it to this file", dest="file"),
@@ -248,20 +254,20 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "step": _word("STEP", "its id"),
     "step:cancel": _word("STEP", "only this step; the others continue", nargs="?"),
     "decision": _word("DECISION", "as `vibe plan status ID` lists it"),
-    "options": _word("OPTION", "what to choose", nargs="+"),
+    "options": _word("OPTION", "what to choose", nargs="+", type=_text),
     "request": _word("REQUEST", "the request's id or a prefix, as the run prints it"),
     "--deny": _flag("deny it"),
-    "--reason": _word("TEXT", "what the model is told", default=""),
-    "text": _word("TEXT", "what to tell it", nargs="+"),
-    "--message": _word("TEXT", "what to tell the agent of the new attempt", default=""),
+    "--reason": _word("TEXT", "what the model is told", default="", type=_text),
+    "text": _word("TEXT", "what to tell it", nargs="+", type=_text),
+    "--message": _word("TEXT", "what to tell the agent of the new attempt", default="", type=_text),
     "--operations": _word("FILE", "a JSON list of operations; '-': from stdin"),
     "--file": _word("FILE", "the new plan; differences are applied"),
-    "--ask": _word("SENTENCE", "let a model write the change, for you to confirm"),
+    "--ask": _word("SENTENCE", "let a model write the change, for you to confirm", type=_text),
     "--yes": _flag("with --ask: apply the change without confirmation"),
     "--max-tokens:plan": _word("N", "token limit of the whole plan", type=_positive_int),
     "--max-price:plan": _word("USD", "price limit of the whole plan", type=_positive_number),
     "--max-seconds": _word("S", "time limit of the whole plan", type=_positive_number),
-    "--reason:edit": _word("TEXT", "the reason, for the plan's history", default=""),
+    "--reason:edit": _word("TEXT", "the reason, for the plan's history", default="", type=_text),
     "--trust:plan": _flag("let steps use the workspace's .vibe"),
     # settings
     "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing", type=_named),
@@ -273,7 +279,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--origin": _flag("show where each was set"),
     "key:get": _word("KEY", "such as active_model, or planner for the whole table"),
     "key": _word("KEY", "such as active_model or tools.bash.permission"),
-    "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML"),
+    "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML", type=_text),
     "--online:models": _flag("ask the providers which models they offer"),
     "--provider:models": _word("NAME", "ask only this one, configured or a preset", default=""),
     "--agent:tools": _word("NAME", "tools of this agent", type=_named),
@@ -283,7 +289,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "ARGS", "its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin"
     ),
     "--agent:rules": _word("NAME", "agent profile", default=""),
-    "--auto-approve/--yolo:rules": _flag("as with --auto-approve"),
     "--json": _flag("one JSON object instead of a sentence"),
     # runs, conversations and notes
     "source": _word(
@@ -302,22 +307,20 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "to a call: yes, session, always, edits or no, or the first letter of one; to a decision: its options; to "
         "questions: for each a label, its number, your own words, or - to decline",
         nargs="*",
-        default=[],
+        type=_text,
     ),
-    "--reason:answer": _word("TEXT", "why a call is allowed or not, for the model", default=""),
+    "--reason:answer": _word("TEXT", "why a call is allowed or not, for the model", default="", type=_text),
     "--by": _word("NAME", "who answers; default: control", default="control", type=_asker),
     "--otlp": _word("URL", "the receiver's address, e.g. http://localhost:4318", required=True),
     "--content": _flag("send the texts of messages and calls, too"),
-    "source:watch": _word("SOURCE", "as in tail", nargs="?"),
     "--here": _flag("only those of the current directory"),
     "session": _word("ID", "the session's id or a prefix, or 'latest' for the last one here"),
     "sessions": _word("ID", "a session's id or a prefix", nargs="+"),
     "--format:session": _choice("default: md", "md", "json", "html", default="md"),
     "-o:session": _word("FILE", "write it to this file, readable only by you", dest="file"),
     "--older-than": _word("AGE", "sessions in which nothing was said for so long: 30d, 12h, 2w", type=_age),
-    "--dry-run:sessions": _flag("list them; delete none"),
     "words:search": _word("WORD", "a word, or several that must all be there", nargs="+"),
-    "title": _word("TITLE", "its new title", nargs="+"),
+    "title": _word("TITLE", "its new title", nargs="+", type=_text),
     "message:fork": _word(
         "MESSAGE", "before this message; default: the whole session", type=_message_number, nargs="?"
     ),
@@ -326,16 +329,15 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "message": _word("MESSAGE", "its number, as in `vibe session show`", type=_message_number),
     "--files": _flag("also restore the workspace's files"),
     "--workdir:notes": _word("DIR", "the project, instead of the current directory's", type=_named),
-    "text:note": _word("TEXT", "the fact, in a sentence", nargs="+"),
+    "text:note": _word("TEXT", "the fact, in a sentence", nargs="+", type=_text),
     "--global": _flag("about everything, not this project", dest="everywhere"),
     "id": _word("ID", "its id, from the list"),
     # servers
-    "name:new": _word("NAME", "the prefix of its tools' names"),
-    "target": _word("URL|COMMAND", "its address, or after -- the command that starts it", nargs="+"),
-    "--env": _words("NAME=VALUE", "a variable of the command; ${NAME} is replaced"),
-    "--header": _words("NAME=VALUE", "a header of every request; ${NAME} is replaced"),
-    "--key-env": _word("NAME", "the variable that holds its key, sent as a bearer token"),
-    "name:there": _word("NAME", "its name there"),
+    "name:new": _word("NAME", "the prefix of its tools' names", type=_text),
+    "target": _word("URL|COMMAND", "its address, or after -- the command that starts it", nargs="+", type=_text),
+    "--env": _words("NAME=VALUE", "a variable of the command; ${NAME} is replaced", type=_text),
+    "--header": _words("NAME=VALUE", "a header of every request; ${NAME} is replaced", type=_text),
+    "--key-env": _word("NAME", "the variable that holds its key, sent as a bearer token", type=_text),
     "file:servers": _word("FILE", "(default: .mcp.json)", nargs="?", default=".mcp.json"),
     "--no-browser": _flag("print the address instead of opening it"),
     "--client-id": _word("ID", "for servers that don't register clients", default=""),
@@ -358,7 +360,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--label": _words(
         "NAME=TEXT",
         "what steps may need of a worker, beside os, arch and host; repeatable",
-        type=_pair(str, r"\S.{0,199}", "os=linux"),
+        type=_pair(_text, r"\S.{0,199}", "os=linux"),
     ),
     "--resource": _words(
         "NAME=NUMBER",
@@ -394,7 +396,7 @@ FOLDERS = "--workdir --add-dir --trust"
 GIVEN = "--set --disabled-tools --instructions --mcp"
 """Settings that apply to this command's runs only."""
 LIMITS = "--yes --max-tokens:plan --max-price:plan --max-seconds"
-WRITING = f"--from -o --workdir:plan --output --model:plan --max-tokens --max-price --bus --trust {GIVEN}"
+WRITING = f"--from -o --workdir --output --model:plan --max-tokens --max-price --bus --trust {GIVEN}"
 NEW_RUN = "--demo --with --workdir --dry-run --only --resume:file --reuse --accept-commands --allow-dirty"
 RUN = (
     "--output:runs --input --detach --max-parallel --decide --approve --auto-approve/--yolo --network --wait:answers "
@@ -476,7 +478,7 @@ GRAMMAR = MappingProxyType({
     "events export": Syntax(
         "send a run, or its journal, to an OpenTelemetry receiver", "source --otlp --content --output"
     ),
-    "events watch": Syntax("watch another process's run until it ends", "source:watch"),
+    "events watch": Syntax("watch another process's run until it ends", "source"),
     "dashboard": Syntax(
         "show all runs on this machine and answer what waits for you", f"--plain:runs --follow:runs {PAGE} --output"
     ),
@@ -498,7 +500,7 @@ GRAMMAR = MappingProxyType({
     "session rename": Syntax("give a session another title", "session title"),
     "session fork": Syntax("save a session, or its beginning, as another", "session message:fork --output"),
     "session delete": Syntax("delete sessions", "sessions --output"),
-    "session prune": Syntax("delete old sessions", "--older-than --dry-run:sessions --output"),
+    "session prune": Syntax("delete old sessions", "--older-than --dry-run:clean --output"),
     "session rewind": Syntax("fork a session before one of its messages", "session message --files --wait --output"),
     "mcp": Syntax("manage MCP servers, or serve as one"),
     "mcp list": Syntax("connect to each configured server and list its tools", LISTING),
@@ -506,7 +508,7 @@ GRAMMAR = MappingProxyType({
         "add a server to the settings; nothing is started",
         "name:new target --env --header --key-env --project --workdir",
     ),
-    "mcp remove": Syntax("remove a server from the settings", "name:there --project --workdir"),
+    "mcp remove": Syntax("remove a server from the settings", "name --project --workdir"),
     "mcp import": Syntax("add servers from another agent's JSON file", "file:servers --project --workdir"),
     "mcp login": Syntax(
         "sign in to a server in a browser", "--no-browser --client-id --port --timeout name --workdir --trust"
@@ -519,7 +521,7 @@ GRAMMAR = MappingProxyType({
     "permissions": Syntax("explain whether a tool call is allowed"),
     "permissions explain": Syntax(
         "say whether a call is allowed, asked about or denied, and why",
-        f"tool arguments --agent:rules --auto-approve/--yolo:rules {FOLDERS} --json",
+        f"tool arguments --agent:rules --auto-approve/--yolo {FOLDERS} --json",
     ),
     "cluster": Syntax("do steps of plans on several machines"),
     "cluster certs": Syntax(
@@ -584,9 +586,8 @@ def parser_of(words: Sequence[str]) -> Parser:
     """
     parser = Parser(prog="vibe", description=PROMPT.about)
     if words and words[0] in COMMANDS:
-        about = COMMANDS[words[0]]
         commands = parser.add_subparsers(dest="command", parser_class=Parser)
-        _add_command(commands.add_parser(words[0], description=f"{about[0].upper()}{about[1:]}."), words[0])
+        _add_command(commands, words[0], words[0])
         return parser
     refusal = _refusal(words)
     if refusal:
@@ -609,13 +610,15 @@ def spellings(name: str) -> list[str]:
     return name.partition(":")[0].split("/")
 
 
-def _add_command(parser: Parser, name: str) -> None:
-    """Add a command's arguments and its subcommands; the chosen one is stored as ``subcommand``."""
-    _add_arguments(parser, GRAMMAR[name].arguments)
+def _add_command(commands: Any, word: str, name: str) -> None:
+    """Add a command, with its arguments and its subcommands; the chosen one is stored as ``subcommand``."""
+    about, arguments = GRAMMAR[name]
+    parser = commands.add_parser(word, help=about, description=f"{about[0].upper()}{about[1:]}.")
+    _add_arguments(parser, arguments)
     if known := below(name):
-        commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
-        for word, command in known.items():
-            _add_arguments(commands.add_parser(word, help=command.about), command.arguments)
+        within = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+        for each in known:
+            _add_command(within, each, f"{name} {each}")
 
 
 def _add_arguments(parser: Parser, names: str) -> None:

@@ -77,8 +77,8 @@ NAMED_BY_OPERAND = {
     **dict.fromkeys(("plan:any", "one", "other"), ("plans", FILES)),
     **dict.fromkeys(("file", "plan:file"), ("library", FILES)),
     **dict.fromkeys(("session", "sessions"), ("sessions",)),
-    **dict.fromkeys(("source", "source:answer", "source:watch", "run:shown"), ("sources",)),
-    **dict.fromkeys(("name", "name:there"), ("servers",)),
+    **dict.fromkeys(("source", "source:answer", "run:shown"), ("sources",)),
+    "name": ("servers",),
 }
 """The kinds of names that an argument takes, by its key in the grammar."""
 CALL = "@"
