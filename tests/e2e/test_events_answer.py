@@ -23,7 +23,7 @@ LAST = {"question": "Is that all?", "options": [{"label": "Yes"}, {"label": "No"
 DATABASE = {
     "id": "db",
     "question": "Which database?",
-    "options": [{"id": "pg", "label": "PostgreSQL"}, {"id": "files", "label": "Plain files"}],
+    "options": [{"id": "pg", "label": "PostgreSQL, hosted"}, {"id": "files", "label": "Plain files"}],
 }
 STEP = {"id": "w", "title": "Write", "mode": "code", "prompt": "Go."}
 HOLD = command_step("hold", "while [ ! -e go ]; do sleep 0.05; done")
@@ -127,7 +127,7 @@ def test_a_decision_is_taken_once_and_the_second_is_told_who_was_first(
 
     listed = vibe("events", "answer", plan_id)
     wrong = vibe("events", "answer", plan_id, "db", "oracle")
-    winner, first, second = both(vibe, plan_id, "db", ana="PostgreSQL", ben="2")
+    winner, first, second = both(vibe, plan_id, "db", ana="postgresql, hosted", ben="2")
 
     option = {"ana": "pg", "ben": "files"}[winner]
     assert re.search(r"db +decision +- +Which database\? \(pg \| files\)", listed.out), listed

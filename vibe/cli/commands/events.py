@@ -239,8 +239,7 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
         return AnswerQuestion(request_id=args.request, answers=own_words, by=args.by)
     if kind == "decision":
         options: list[str] = request["options"]
-        given = [part for each in words for part in each.split(",") if part]
-        chosen = tuple(_picked(each, options, request["labels"] or options) for each in given)
+        chosen = _chosen(words, request, options, request["labels"] or options)
         return Decide(decision_id=request["request_id"], selections=chosen, by=args.by)
     return AnswerQuestion(request_id=request["request_id"], answers=_answers(words, request["questions"]), by=args.by)
 
@@ -258,9 +257,17 @@ def _answers(words: Sequence[str], questions: Sequence[Mapping[str, Any]]) -> tu
 def _answer(text: str, question: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the labels that the text names, or else the text itself."""
     labels = [option["label"] for option in question["options"]]
-    parts = [part.strip() for part in text.split(",")] if question["multi_select"] else [text.strip()]
-    picked = [_picked(part, labels, labels) for part in parts]
-    return tuple(picked) if all(part in labels for part in picked) else (text,)
+    picked = _chosen([text], question, labels, labels)
+    return picked if picked and all(part in labels for part in picked) else (text,)
+
+
+def _chosen(
+    words: Sequence[str], request: Mapping[str, Any], names: Sequence[str], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the options that the words mean: each one, or several between commas unless that is one option's label."""
+    parts = [part for each in words for part in ([each] if each in labels else each.split(","))]
+    whole = parts if request["multi_select"] else [" ".join(words)]
+    return tuple(_picked(part.strip(), names, labels) for part in whole if part.strip())
 
 
 def _picked(given: str, names: Sequence[str], labels: Sequence[str]) -> str:
