@@ -47,6 +47,7 @@ CONNECT_S = 2.0
 FRAMES_AT_ONCE = 256
 """Live messages taken in between two checkpoints of the event loop."""
 
+NO_JOURNAL = "give the path of a journal.jsonl of a run"
 _RETRY_S = 0.05
 """Seconds to wait before asking again, after an answer without events."""
 
@@ -308,12 +309,13 @@ class Subscription:
                     reader.close()
                     self._reader = await to_thread.run_sync(JournalReader, reader.path, line)
                     return
-                remedy = "give the path of a journal.jsonl of a run"
-                raise JournalError(reader.path, f"its line {line} is not an event", remedy) from error
+                raise JournalError(reader.path, f"its line {line} is not an event", NO_JOURNAL) from error
             self.source = self.source or head.source
             if self._next is not None and head.seq >= self._next:
                 self._deliver(head.seq, body, head.topic)
                 self.replayed += 1
+        if not batch and self.source is None:
+            raise JournalError(reader.path, "it holds no event", NO_JOURNAL)
         if not batch:
             await self._finish()
 

@@ -126,6 +126,8 @@ BLANK = (
         "plan run plan.json --model",
         "plan new g --workdir",
     ),
+    *("models --provider", "permissions explain bash ls --agent", "plan report latest -o", "plan review latest --step"),
+    *("mcp add srv https://localhost/mcp --key-env", "events tail latest --topic", "-p hi --resume"),
 )
 """Options whose blank value would mean another folder, more rights, or a dearer model than was meant."""
 
@@ -136,3 +138,41 @@ def test_a_blank_name_is_neither_all_of_them_nor_none(vibe: VibeCommand, words: 
 
     assert (ended.code, ended.out) == (2, "")
     assert f"argument {words.rsplit(maxsplit=1)[-1]}: is blank: name one, or leave it out" in ended.err
+
+
+@pytest.mark.parametrize("blank", ["", " \t"])
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("trust add", "DIR"),
+        ("trust remove", "DIR"),
+        ("plan cancel latest", "STEP"),
+        ("plan status latest", "STEP"),
+        ("plan logs latest", "STEP"),
+        ("plan review latest", "FILE"),
+        ("plan clean", "ID"),
+        ("events tail", "SOURCE"),
+        ("events answer latest", "REQUEST"),
+        ("events export --otlp http://127.0.0.1:9", "SOURCE"),
+        ("cluster status", "ADDRESS"),
+        ("mcp import", "FILE"),
+    ],
+)
+def test_a_blank_word_is_not_what_is_meant_without_it(vibe: VibeCommand, words: str, name: str, blank: str) -> None:
+    before = snapshot(vibe.home)
+
+    ended = vibe(*words.split(), blank)
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"argument {name}: is blank: name one, or leave it out" in ended.err
+    assert snapshot(vibe.home) == before
+
+
+def test_a_server_is_not_added_without_its_address(vibe: VibeCommand) -> None:
+    before = snapshot(vibe.home)
+
+    ended = vibe("mcp", "add", "srv", "")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "vibe: URL|COMMAND is blank: give the server's address, or the command that starts it\n"
+    assert snapshot(vibe.home) == before

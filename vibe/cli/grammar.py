@@ -67,6 +67,10 @@ def _text(text: str) -> str:
     return text
 
 
+def _entry(text: str) -> str:
+    return _text(_named(text))
+
+
 def _asker(text: str) -> str:
     if not re.fullmatch(r"[!-~][ -~]{0,99}", text):
         raise ArgumentTypeError(f"must be 1 to 100 letters, digits and signs, not {text[:40]!r}")
@@ -98,8 +102,8 @@ def _port(text: str) -> int:
 
 
 def _word(metavar: str | tuple[str, ...] | None, about: str, **more: Any) -> Mapping[str, Any]:
-    """Describe an argument, or an option that takes a value."""
-    return {"metavar": metavar, "help": about, **more}
+    """Describe an argument, or an option that takes a value; without a ``type``, a blank is refused."""
+    return {"metavar": metavar, "help": about, "type": _named, **more}
 
 
 def _words(metavar: str | tuple[str, ...], about: str, **more: Any) -> Mapping[str, Any]:
@@ -128,9 +132,9 @@ def _flag(about: str, **more: Any) -> Mapping[str, Any]:
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     # shared by several commands
-    "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots", type=_named),
+    "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots"),
     "--auto-approve/--yolo": _flag("run everything no rule denies, without asking"),
-    "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address", type=_named),
+    "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address"),
     "--max-price": _word("USD", "stop before more is spent", type=_positive_number),
     "--max-tokens": _word("N", "stop before more tokens are used", type=_positive_int),
     "--network": _flag("let sandboxed commands use the network, not only localhost"),
@@ -151,25 +155,25 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         const=math.inf,
         type=_positive_number,
     ),
-    "--workdir": _word("DIR", "work here instead of in the current directory", type=_named),
+    "--workdir": _word("DIR", "work here instead of in the current directory"),
     # a prompt
-    "words": _word("PROMPT", "what to do; '-': wait for stdin", nargs="*"),
-    "-p/--prompt": _word("PROMPT", "answer and exit; '-': from stdin", nargs="?", const=""),
+    "words": _word("PROMPT", "what to do; '-': wait for stdin", nargs="*", type=str),
+    "-p/--prompt": _word("PROMPT", "answer and exit; '-': from stdin", nargs="?", const="", type=str),
     "--plain": _flag("chat at the terminal, line by line"),
-    "--attach": _word("SOURCE", "watch, answer and steer a run of another process", type=_named),
+    "--attach": _word("SOURCE", "watch, answer and steer a run of another process"),
     "--setup": _flag("set up provider, key, model and theme first"),
     "--prompt-file": _word("FILE", "read the prompt from this file; answer and exit"),
     "--output-dir": _word(
-        "DIR", "write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run", type=_named
+        "DIR", "write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run"
     ),
     "--output-schema": _word("FILE", "answer with a value that fits this JSON Schema"),
     "--image": _words("FILE", "an image for the prompt; repeatable"),
-    "--agent": _word("NAME", "agent profile (default: default_agent)", type=_named),
-    "--model": _word("ALIAS", "model to use", type=_named),
+    "--agent": _word("NAME", "agent profile (default: default_agent)"),
+    "--model": _word("ALIAS", "model to use"),
     "--max-turns": _word("N", "stop after N model calls", type=_positive_int),
     "--time-limit": _word("SECONDS", "stop after SECONDS", type=_positive_number),
-    "--enabled-tools": _word("PATTERN", "only these: name, glob or re:...; repeatable", action="append", type=_named),
-    "-c/--continue": _word(None, "continue the last session here", action="store_const", const="latest", dest="resume"),
+    "--enabled-tools": _word("PATTERN", "only these: name, glob or re:...; repeatable", action="append"),
+    "-c/--continue": _flag("continue the last session here", action="store_const", const="latest", dest="resume"),
     "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const="latest"),
     "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
     "--debug": _flag("show tracebacks"),
@@ -177,15 +181,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+", type=_text),
     "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
     "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
-    "--model:plan": _word("ALIAS", "model that plans", type=_named),
+    "--model:plan": _word("ALIAS", "model that plans"),
     "file": _word("FILE|NAME", "the plan: a file, '-' for stdin, or a name of `vibe plan library`", nargs="?"),
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
     "--dry-run": _flag("print order, longest chain and budget; run nothing"),
-    "--only": _words(
-        "STEP", "run this step, or those tagged (tag:NAME), and what they depend on; repeatable, or A,B", type=_named
-    ),
+    "--only": _words("STEP", "run this step, or those tagged (tag:NAME), and what they depend on; repeatable, or A,B"),
     "--resume:file": _flag("continue the last run of this file here, if it has not ended"),
-    "--reuse": _word("ID", "reuse results of that plan's unchanged steps", type=_named),
+    "--reuse": _word("ID", "reuse results of that plan's unchanged steps"),
     "--accept-commands": _flag("accept the commands in this plan, which a model wrote", dest="accepted"),
     "--allow-dirty": _flag("let worktree steps start from uncommitted changes"),
     "--max-parallel": _word("N", "run at most N steps in parallel", type=_positive_int),
@@ -200,14 +202,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--executor": _word(
         "NAME",
         "'local': in this process, 'process': one per agent, 'dask': a cluster (default: local; resume: as before)",
-        type=_named,
     ),
     "--cluster": _word(
         "ADDRESS",
         "the cluster that does steps in worktrees: tls://HOST:PORT, tcp://127.0.0.1:PORT, or local:N[xM] for N workers "
         "of this machine with M slots each; implies --executor dask",
     ),
-    "--model:steps": _word("ALIAS", "model for steps that name none", type=_named),
+    "--model:steps": _word("ALIAS", "model for steps that name none"),
     "--show-output": _flag("print the output of commands and checks live; lines, no tree"),
     "--report": _words(
         "FILE",
@@ -236,7 +237,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "-o:report": _word("FILE", "write it to this file", dest="file"),
     "file:review": _word("FILE", "show the diff of this file", nargs="?"),
     "--diff": _flag("show the diffs of all files"),
-    "--step": _word("STEP", "of this step; default: the last one that changed the file", default=""),
+    "--step": _word("STEP", "of this step; default: the last one that changed the file"),
     "--comment": _words(
         ("FILE:LINE[-LINE]", "TEXT"),
         "comment on lines of what a step made of FILE; it runs again with its comments; repeatable",
@@ -270,9 +271,9 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--reason:edit": _word("TEXT", "the reason, for the plan's history", default="", type=_text),
     "--trust:plan": _flag("let steps use the workspace's .vibe"),
     # settings
-    "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing", type=_named),
+    "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing"),
     "--key-from": _word("VARIABLE", "store the key from this variable; '-': from stdin; default: the one found"),
-    "--model:setup": _word("NAME", "a configured model, or a name at the provider", type=_named),
+    "--model:setup": _word("NAME", "a configured model, or a name at the provider"),
     "--key-store": _choice("where to store the key; default: ask at a terminal, .env in a script", "keyring", "file"),
     "--forget-key": _flag("remove the key of --provider from the keyring and from .env"),
     "--no-test": _flag("don't test the model"),
@@ -281,14 +282,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "key": _word("KEY", "such as active_model or tools.bash.permission"),
     "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML", type=_text),
     "--online:models": _flag("ask the providers which models they offer"),
-    "--provider:models": _word("NAME", "ask only this one, configured or a preset", default=""),
-    "--agent:tools": _word("NAME", "tools of this agent", type=_named),
+    "--provider:models": _word("NAME", "ask only this one, configured or a preset"),
+    "--agent:tools": _word("NAME", "tools of this agent"),
     "dir": _word("DIR", "default: the project around the current directory", nargs="?"),
     "tool": _word("TOOL", "the tool's name, such as bash"),
     "arguments": _word(
-        "ARGS", "its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin"
+        "ARGS", "its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin", type=str
     ),
-    "--agent:rules": _word("NAME", "agent profile", default=""),
     "--json": _flag("one JSON object instead of a sentence"),
     # runs, conversations and notes
     "source": _word(
@@ -307,6 +307,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "to a call: yes, session, always, edits or no, or the first letter of one; to a decision: its options; to "
         "questions: for each a label, its number, your own words, or - to decline",
         nargs="*",
+        default=[],
         type=_text,
     ),
     "--reason:answer": _word("TEXT", "why a call is allowed or not, for the model", default="", type=_text),
@@ -328,19 +329,19 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--by:usage": _choice("a row for each (default: model)", "model", "project", "day", "plan", default="model"),
     "message": _word("MESSAGE", "its number, as in `vibe session show`", type=_message_number),
     "--files": _flag("also restore the workspace's files"),
-    "--workdir:notes": _word("DIR", "the project, instead of the current directory's", type=_named),
+    "--workdir:notes": _word("DIR", "the project, instead of the current directory's"),
     "text:note": _word("TEXT", "the fact, in a sentence", nargs="+", type=_text),
     "--global": _flag("about everything, not this project", dest="everywhere"),
     "id": _word("ID", "its id, from the list"),
     # servers
-    "name:new": _word("NAME", "the prefix of its tools' names", type=_text),
+    "name:new": _word("NAME", "the prefix of its tools' names", type=_entry),
     "target": _word("URL|COMMAND", "its address, or after -- the command that starts it", nargs="+", type=_text),
     "--env": _words("NAME=VALUE", "a variable of the command; ${NAME} is replaced", type=_text),
     "--header": _words("NAME=VALUE", "a header of every request; ${NAME} is replaced", type=_text),
-    "--key-env": _word("NAME", "the variable that holds its key, sent as a bearer token", type=_text),
+    "--key-env": _word("NAME", "the variable that holds its key, sent as a bearer token", type=_entry),
     "file:servers": _word("FILE", "(default: .mcp.json)", nargs="?", default=".mcp.json"),
     "--no-browser": _flag("print the address instead of opening it"),
-    "--client-id": _word("ID", "for servers that don't register clients", default=""),
+    "--client-id": _word("ID", "for servers that don't register clients", default="", type=_text),
     "--port": _word("PORT", "port for the redirect (default: any)", default=0, type=_port),
     "--timeout": _word("SECONDS", "how long to wait (default: 300)", default=300.0, type=_positive_number),
     "name": _word("NAME", "its name in the settings"),
@@ -350,12 +351,12 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         type=_loopback,
     ),
     # a cluster
-    "dir:certificates": _word("DIR", "a new folder for them", type=_named),
+    "dir:certificates": _word("DIR", "a new folder for them"),
     "address:listen": _word(
         "ADDRESS", "tls://HOST:PORT or tcp://127.0.0.1:PORT (default: that of [cluster], on all networks)", nargs="?"
     ),
     "address:scheduler": _word("ADDRESS", "the scheduler's (default: that of [cluster])", nargs="?"),
-    "--certificates": _word("DIR", "the folder with the certificates (default: that of [cluster])", type=_named),
+    "--certificates": _word("DIR", "the folder with the certificates (default: that of [cluster])"),
     "--slots": _word("N", "do N steps at once (default: 1)", type=_positive_int, default=1),
     "--label": _words(
         "NAME=TEXT",
@@ -367,7 +368,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "what there is so much of, such as gpu=1; repeatable",
         type=_pair(float, r"\d{1,9}(?:\.\d{1,3})?", "gpu=1"),
     ),
-    "--folder": _word("DIR", "keep projects and checkouts here (default: in your cache)", type=_named),
+    "--folder": _word("DIR", "keep projects and checkouts here (default: in your cache)"),
     "--json:status": _flag("JSON instead of lines", action="store_const", const="json", default="text", dest="output"),
     # vibe itself
     "--online": _flag("also test the model and its tool calls"),
@@ -375,8 +376,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "shell": _word("SHELL", "bash, zsh or fish", nargs="?", choices=SHELLS),
     "--names": _word("KIND", f"print the names there are, as the scripts ask for: {', '.join(NAMES)}", choices=NAMES),
     "words:help": _word("COMMAND", "such as plan, or plan run; default: all commands", nargs="*"),
-    "--dry-run:migrate": _flag("show what would be done; change nothing"),
-    "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted", type=_named),
+    "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted"),
 })
 """The argparse settings of every argument, keyed by its spellings.
 
@@ -521,7 +521,7 @@ GRAMMAR = MappingProxyType({
     "permissions": Syntax("explain whether a tool call is allowed"),
     "permissions explain": Syntax(
         "say whether a call is allowed, asked about or denied, and why",
-        f"tool arguments --agent:rules --auto-approve/--yolo {FOLDERS} --json",
+        f"tool arguments --agent --auto-approve/--yolo {FOLDERS} --json",
     ),
     "cluster": Syntax("do steps of plans on several machines"),
     "cluster certs": Syntax(
@@ -538,9 +538,7 @@ GRAMMAR = MappingProxyType({
     "doctor": Syntax("check settings, keys, sandbox and programs", f"--online --cluster:doctor {LISTING}"),
     "completions": Syntax("print a completion script for a shell", "shell --names"),
     "help": Syntax("show help for a command", "words:help"),
-    "migrate": Syntax(
-        "remove settings of Mistral Vibe that have no effect here", "--dry-run:migrate --workdir:migrate"
-    ),
+    "migrate": Syntax("remove settings of Mistral Vibe that have no effect here", "--dry-run:clean --workdir:migrate"),
 })
 """Every command except a bare prompt, keyed by its words."""
 COMMANDS = MappingProxyType({name: command.about for name, command in GRAMMAR.items() if " " not in name})

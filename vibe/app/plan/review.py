@@ -100,11 +100,10 @@ class PlanReview:
         """
         same = [one for one in self.changes if one.name == path and step_id in ("", one.step_id)]
         if not same:
-            whose = f"step {step_id!r}" if step_id else "no step"
+            did = f"step {step_id!r} did not change" if step_id else "no step changed"
+            what = repr(path) if path else "a file"
             known = listed(dict.fromkeys(one.name for one in self.changes)) if self.changes else "none"
-            raise UsageError(
-                f"plan {self.plan_id}: {whose} {'did not change' if step_id else 'changed'} {path!r}; changed: {known}"
-            )
+            raise UsageError(f"plan {self.plan_id}: {did} {what}; changed: {known}")
         return min(reversed(same), key=lambda one: list(Standing).index(one.standing))
 
     def comment(self, change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:

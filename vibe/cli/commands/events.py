@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
-from ipc.errors import IpcError, JournalError, UnknownSourceError
+from ipc.errors import JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
 from ipc.subscriber import After, EndReason, Subscription, subscribe
 from vibe.app.watch.commands import CommandOutcome, send_to
@@ -42,9 +42,8 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
     served = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail, "export": _export}
     try:
         return served[args.subcommand](args, env)
-    except IpcError as error:
-        env.stderr.write(f"vibe events: {error}\n")
-        return ExitCode.USAGE if isinstance(error, UnknownSourceError | JournalError) else ExitCode.ENVIRONMENT
+    except JournalError as error:  # here it was named by the user
+        raise UsageError(str(error)) from error
 
 
 def _schema(_args: Arguments, env: CliEnvironment) -> None:

@@ -216,6 +216,8 @@ def _entry(args: Arguments) -> dict[str, object]:
         CommandLineError: the arguments don't go together.
     """
     target: list[str] = args.target
+    if not target[0].strip():
+        raise CommandLineError("URL|COMMAND is blank: give the server's address, or the command that starts it")
     if "://" not in target[0]:
         if args.header or args.key_env:
             raise CommandLineError(f"--header and --key-env are for a server with an address: {target[0]!r} is none")

@@ -14,7 +14,7 @@ LONGEST = 400
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """List the models; the exit code is 3 if a provider could not be asked."""
-    listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
+    listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider or "")
     document = {"configured": to_builtins(listing.configured), "offers": to_builtins(listing.offers)}
     env.answer(args, document, _lines(listing))
     env.warn(listing.warnings)

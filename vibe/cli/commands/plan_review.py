@@ -24,15 +24,16 @@ _PLACE = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the changes, or give files back and send comments."""
     review = PlanReview(env, args.plan)
+    step_id: str = args.step or ""
     if args.comment or args.reject:
-        comments = [_comment(review, place, text, args.step) for place, text in args.comment]
-        rejected = [Rejection(review.of(path, args.step), args.force) for path in args.reject]
+        comments = [_comment(review, place, text, step_id) for place, text in args.comment]
+        rejected = [Rejection(review.of(path, step_id), args.force) for path in args.reject]
         host = env.as_writer()
         write_done(anyio.run(partial(carry_out, host, review, rejected, comments, tell=env.tell)), args, env)
         return
-    shown = [one for one in review.changes if args.file in (None, one.name) and args.step in ("", one.step_id)]
-    if not shown and (args.file or args.step):
-        review.of(args.file or "", args.step)
+    shown = [one for one in review.changes if args.file in (None, one.name) and step_id in ("", one.step_id)]
+    if not shown and (args.file or step_id):
+        review.of(args.file or "", step_id)
     with_diffs = args.diff or args.file is not None
     document = {"plan_id": review.plan_id, "changes": [_plain(one, with_diff=with_diffs) for one in shown]}
     env.answer(args, document, _diffs(shown) if with_diffs else _listed(review, shown))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,8 +125,26 @@ def test_tail_without_a_source_needs_exactly_one(surroundings: Surroundings, vib
 )
 def test_a_source_that_can_not_be_read_is_one_sentence(surroundings: Surroundings, source: str, code: int) -> None:
     assert surroundings.run("tail", source) == code
-    assert surroundings.err.getvalue().startswith("vibe events: ")
+    assert surroundings.err.getvalue().startswith("vibe: ")
     assert surroundings.err.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["", "notes", "notes\n", '{"version": 1}'])
+def test_a_file_that_is_no_journal_is_no_run_that_died(
+    surroundings: Surroundings, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "notes.txt").write_text(content)
+
+    assert surroundings.run("tail", str(tmp_path / "notes.txt")) == 2
+    assert re.search(
+        r"vibe: the journal \S+ can't be used: (it holds no event|its line 1 is not an event); give the path of a",
+        surroundings.err.getvalue(),
+    )
+
+
+def test_a_source_that_is_not_there_cannot_draw_on_the_terminal(surroundings: Surroundings) -> None:
+    assert surroundings.run("tail", "a\x1b[31mb") == 2
+    assert surroundings.err.getvalue().startswith("vibe: ab is not a run on this machine: give a source")
 
 
 def test_event_numbers_begin_at_one(surroundings: Surroundings) -> None:
