@@ -1315,6 +1315,20 @@ def test_nothing_turns_in_a_run_whose_process_died(
     is_quiet(page)
 
 
+async def test_a_paused_plan_says_why_and_once_its_run_has_ended_what_continues_it(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    said = "document.querySelector('#head .pill')?.textContent === {}"
+    async with running(vibe.home) as run:
+        run.begins()
+        page = await opened(browser, vibe, "plan-1")
+        run.says(e.PlanPausedEvent(reason="SIGINT"))
+        await to_thread.run_sync(page.wait, said.format("'paused (Ctrl-C)'"))
+    continued = said.format("'paused (Ctrl-C): `vibe plan resume plan-1` continues it'")
+    await to_thread.run_sync(page.wait, continued)
+    await to_thread.run_sync(is_quiet, page)
+
+
 async def test_a_phone_says_as_well_why_a_page_is_not_live_or_was_refused(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()

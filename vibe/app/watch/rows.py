@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
-from planner.plan.status import PlanStatus
+from planner.plan.status import PlanStatus, paused_text
 from vibe.app.watch.runs import KnownRun
 from vibe.core.tools.edits import asked_diff
 from vibe.view.agent_view import RequestView
@@ -25,7 +25,8 @@ ASKED: Final[dict[type, tuple[str, ...]]] = {
 """The fields that a request's row takes from the event that asks."""
 PLANNER = "planner"
 """The agent that writes plans. Its prompts are not a person's words."""
-DIED = "its process died: `vibe plan resume {}` continues it"
+GOES_ON = "`vibe plan resume {}` continues it"
+DIED = f"its process died: {GOES_ON}"
 
 
 def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     Fields at their default are left out, except ``title``. ``status`` is that of the plan; of a conversation it is
     ``active``, ``idle``, ``proposed`` (its plan waits for an answer) or ``ended``. Either is ``lost`` if its process
     died. ``checks`` counts those that passed, those that failed and all. ``requests`` counts those that wait for a
-    person. Times are unix seconds.
+    person. ``words`` says of a paused plan why it rests, and what continues it. Times are unix seconds.
     """
     plan = None if view is None else view.plan
     row = {"title": run.title, "folder": run.folder, "live": run.live, "started_at": moment(run.started_at)}
@@ -43,6 +44,8 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     else:
         row |= _plan_row(run, view, plan) if plan is not None and run.is_plan else _conversation_row(run, view)
         row |= {"requests": len(view.requests)}
+    if row["status"] == PlanStatus.PAUSED:
+        row["words"] = paused_text(row["reason"]) + f": {GOES_ON.format(run.key)}" * (not run.live)
     return trim(row, "title")
 
 

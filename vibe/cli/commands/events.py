@@ -239,7 +239,7 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
     if kind == "decision":
         options: list[str] = request["options"]
         chosen = _chosen(words, request, options, request["labels"] or options)
-        return Decide(decision_id=request["request_id"], selections=chosen, by=args.by)
+        return Decide(decision_id=request["request_id"], selections=tuple(chosen), by=args.by)
     return AnswerQuestion(request_id=request["request_id"], answers=_answers(words, request["questions"]), by=args.by)
 
 
@@ -257,16 +257,14 @@ def _answer(text: str, question: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the labels that the text names, or else the text itself."""
     labels = [option["label"] for option in question["options"]]
     picked = _chosen([text], question, labels, labels)
-    return picked if picked and all(part in labels for part in picked) else (text,)
+    return tuple(picked) if picked and all(part in labels for part in picked) else (text,)
 
 
-def _chosen(
-    words: Sequence[str], request: Mapping[str, Any], names: Sequence[str], labels: Sequence[str]
-) -> tuple[str, ...]:
+def _chosen(words: Sequence[str], asked: Mapping[str, Any], names: Sequence[str], labels: Sequence[str]) -> list[str]:
     """Return the options that the words mean: each one, or several between commas unless that is one option's label."""
     parts = [part for each in words for part in ([each] if each in labels else each.split(","))]
-    whole = parts if request["multi_select"] else [" ".join(words)]
-    return tuple(_picked(part.strip(), names, labels) for part in whole if part.strip())
+    whole = parts if asked["multi_select"] else [" ".join(words)]
+    return [_picked(part.strip(), names, labels) for part in whole if part.strip()]
 
 
 def _picked(given: str, names: Sequence[str], labels: Sequence[str]) -> str:
