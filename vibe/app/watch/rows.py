@@ -38,7 +38,7 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     person. ``words`` says of a paused plan why it rests, and what continues it. Times are unix seconds.
     """
     plan = None if view is None else view.plan
-    row = fields(run, "title", "folder", "live") | {"started_at": moment(run.started_at)}
+    row: dict[str, Any] = {**fields(run, "title", "folder", "live"), "started_at": moment(run.started_at)}
     if view is None:
         row |= _from_folders(run)
     else:
