@@ -15,18 +15,19 @@ from __future__ import annotations
 import os
 import re
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from msgspec import Struct, ValidationError, convert, json, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.schemas import table_of, text_in
+from vibe.core.schemas import list_of, table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
 from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
@@ -54,6 +55,9 @@ class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
 
 Record: TypeAlias = Message | Checkpoint
 """A line of ``messages.jsonl``."""
+
+PADDING = BOM_UTF8 + b" \t\r"
+"""Bytes that editors leave around a line, and that belong to no message."""
 
 _decoder = json.Decoder(Record)
 _encoder = json.Encoder()
@@ -193,27 +197,26 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
     """Return all complete records, and the number of bytes of ``data`` they take."""
     records: list[Record] = []
     kept = 0
-    lines = data.splitlines(keepends=True)
+    *lines, rest = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
+        text = line.strip(PADDING)
         try:
-            if not line.endswith(b"\n"):
-                break
-            records.append(_record(line))
+            if text:
+                records.append(_record(text))
         except INVALID_JSON as error:
-            if number == len(lines) and not _is_json(line):
+            if number == len(lines) and not rest and not _is_json(text):
                 break  # incomplete; a complete but unknown line was written by a later version
             fix = "use the version of vibe that wrote it, or repair or delete it"
             raise TranscriptError(path, f"line {number} is not a message ({error}); {fix}") from error
-        kept += len(line)
+        kept += len(line) + 1
     return records, kept
 
 
 def _is_json(line: bytes) -> bool:
-    try:
+    with suppress(*INVALID_JSON):
         json.decode(line)
-    except INVALID_JSON:
-        return False
-    return True
+        return True
+    return False
 
 
 def _record(line: bytes) -> Record:
@@ -225,8 +228,7 @@ def _record(line: bytes) -> Record:
     try:
         return _decoder.decode(line)
     except ValidationError:
-        message = our_message(line)
-        if message is None:
+        if (message := our_message(line)) is None:
             raise
         return message
 
@@ -244,7 +246,7 @@ def our_message(line: bytes) -> Message | None:
         case "user":
             return UserMessage(content)
         case "assistant":
-            calls = tuple(_call(call) for call in cast("list[Any]", document.get("tool_calls") or []))
+            calls = tuple(_call(call) for call in list_of(document.get("tool_calls")))
             return AssistantMessage(content, tool_calls=calls, reasoning=text_in(document.get("reasoning_content")))
         case "tool":
             return ToolMessage(content, text_in(document.get("tool_call_id")), text_in(document.get("name")))

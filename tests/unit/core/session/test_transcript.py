@@ -38,9 +38,10 @@ def test_an_unknown_price_makes_the_sum_unknown(tmp_path: Path) -> None:
     assert transcript.cost_usd is None
 
 
-def test_a_last_line_that_a_later_version_wrote_is_kept_and_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_last_line_that_a_later_version_wrote_is_kept_and_told(tmp_path: Path, mark: bytes) -> None:
     path = tmp_path / "messages.jsonl"
-    content = b'{"role":"user","content":"go"}\n{"role":"thought","content":"hm"}\n'
+    content = b'{"role":"user","content":"go"}\n' + mark + b'{"role":"thought","content":"hm"}\n'
     path.write_bytes(content)
 
     with pytest.raises(TranscriptError, match="line 2 is not a message"):
@@ -61,6 +62,18 @@ def test_a_torn_last_line_is_cut_on_disk(tmp_path: Path, cut: int) -> None:
     assert torn.messages == CONVERSATION[:3]
     assert torn.dropped_bytes > 0
     assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r\r\n", b"\n\n \t\n", b" \n"])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n"])
+def test_what_an_editor_leaves_around_messages_costs_none(tmp_path: Path, start: bytes, end: bytes) -> None:
+    path = tmp_path / "messages.jsonl"
+    written(path, CONVERSATION)
+    edited = start + path.read_bytes().replace(b"\n", end)
+    path.write_bytes(edited)
+
+    assert Transcript.open(path).messages == CONVERSATION
+    assert path.read_bytes() == edited
 
 
 def test_a_zero_filled_tail_is_cut(tmp_path: Path) -> None:
@@ -103,3 +116,10 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         transcript.append(UserMessage("hello"))
 
     assert transcript.messages == []
+
+
+def test_calls_of_another_program_that_are_no_list_cost_no_message(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    path.write_bytes(b'{"role":"assistant","content":"on","injected":false,"tool_calls":5}\n')
+
+    assert [message.content for message in Transcript.open(path).messages] == ["on"]
