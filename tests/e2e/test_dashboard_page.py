@@ -1329,6 +1329,25 @@ async def test_a_paused_plan_says_why_and_once_its_run_has_ended_what_continues_
     await to_thread.run_sync(is_quiet, page)
 
 
+def test_a_transcript_that_has_not_come_yet_is_not_called_empty(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    vibe.replay({"agents": {"one": {"turns": [{"text": "done"}]}}})
+    assert vibe("plan", "run", write_plan(agent("one", "Go"), command_step("two", "true")), "--auto-approve").code == 0
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+    page.wait(status("two", "completed"))
+    page.call("Network.enable")
+    network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.call("Network.emulateNetworkConditions", offline=True, **network)
+    for step_id in ("one", "two"):
+        page.click(f"#dag [data-step={step_id}]")
+        page.wait("document.querySelector('#step .body')?.textContent === 'Reading it.'")
+    page.call("Network.emulateNetworkConditions", offline=False, **network)
+    page.wait("document.querySelector('#step [data-entry]')")
+
+
 async def test_a_phone_says_as_well_why_a_page_is_not_live_or_was_refused(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()

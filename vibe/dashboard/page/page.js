@@ -178,7 +178,7 @@ function openStep(id, run = ui.run) {
   changed("entries", "step:" + ui.step, "step:" + id);
   ui.step = id;
   ui.fresh.delete(id);
-  tables.step.clear();
+  tables.step = new Map();
   remember();
   disconnect();
   later("step", 60, connect);

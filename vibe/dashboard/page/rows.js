@@ -35,7 +35,7 @@ export function changed(...keys) {
 function merge({ table: name, whole, gone: removed = [], set = {}, append = {} }) {
   const table = tables[name], isBegun = !whole && stepIds().length;
   const mark = (key) => dirty.add(name === "board" ? name : key);
-  if (whole) table.clear(), dirty.add({ board: "board", run: "all", step: "entries" }[name]);
+  if (whole) table.clear(), (table.isRead = true), dirty.add({ board: "board", run: "all", step: "entries" }[name]);
   const isPlanned = (key, row) => key.startsWith("step:") && !row?.order?.pattern;
   for (const key of removed) {
     if (isPlanned(key, table.get(key))) ui.removed.add(key.slice(5));
@@ -215,6 +215,6 @@ export function entries() {
 }
 
 export function forget() {
-  for (const one of [tables.run, tables.step, ui.fresh, ui.removed]) one.clear();
-  [sorted, refused] = [null, ""];
+  for (const one of [tables.run, ui.fresh, ui.removed]) one.clear();
+  [sorted, refused, tables.step] = [null, "", new Map()];
 }

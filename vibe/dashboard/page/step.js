@@ -105,7 +105,7 @@ function showTranscript(box, keys, isNew, none) {
   };
   draw(box, from > 1 && !isPast() && h("button.older", { onclick: fetchOlder }, "Earlier entries"),
     list.map(([key, row]) => (!keys.has("entry:" + key) && known.get(key)) || entryOf(key, row)),
-    !list.length && h("p.empty", none));
+    !list.length && h("p.empty", tables.step.isRead ? none : "Reading it."));
   if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
