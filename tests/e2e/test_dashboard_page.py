@@ -1418,6 +1418,11 @@ def test_a_card_of_another_run_names_it_and_words_stay_apart(
     request = page.run(f"{card('Question')}.dataset.request")
     assert vibe("events", "answer", vibe.plan_ids()[1], request, "2", "--by", "ben").code == 0
     assert page.wait("document.querySelector('.settled')?.textContent").endswith("Any letter, by ben")
+    page.press("/")
+    page.type("how strict")
+    run_of = "document.querySelector('#runlist .meta :last-child')?.textContent"
+    page.wait(f"{run_of}?.startsWith('Give textkit slugify()') && {run_of}.endsWith('publish it')")
+    assert "No run" not in page.run("document.querySelector('#runlist').textContent")
     run.kill()
 
 

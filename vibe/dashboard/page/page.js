@@ -63,11 +63,10 @@ function showRuns() {
   const all = listed(), found = ui.find.length > 2 ? hits : [];
   draw($("#runlist"), ["Waiting for you", "Running", "Earlier"].map((name, at) => {
     const list = all.filter(([, row]) => rank(row) === at).slice(0, at === 2 ? EARLIER : Infinity);
-    return list.length > 0 && [h("h2", { "data-key": name }, name), list.map(runOf)];
-  }), found.length > 0 && h("h2", "Inside"),
-    found.map((hit) => h("button.run", { "data-open": hit.step, "data-run": hit.run }, h("b", hit.line),
-      h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so."
-      : trouble() || "No run yet."));
+    return list[0] && [h("h2", { "data-key": name }, name), list.map(runOf)];
+  }), found[0] && h("h2", "Inside"), found.map((hit) => h("button.run", { "data-open": hit.step, "data-run": hit.run },
+    h("b", hit.line), h("span.meta", h("span", hit.step), h("span", tables.board.get(hit.run)?.title)))),
+    !all[0] && !found[0] && h("p.empty", ui.find ? "No run is called so." : trouble() || "No run yet."));
 }
 
 function runOf([id, row]) {
