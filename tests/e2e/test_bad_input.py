@@ -90,6 +90,13 @@ CASES = {
             ("events", "tail"),
         )
     },
+    "no file to compare": Case(words=("plan", "diff"), says="vibe: A and B are missing: add them; see `vibe plan diff"),
+    "no step to tell": Case(words=("plan", "steer"), says="vibe: ID, STEP and TEXT are missing: add them"),
+    "a flag with a value": Case(words=("doctor", "--online=x"), says="argument --online: takes no value, not 'x'"),
+    "an option without one": Case(words=("usage", "--days"), says="argument --days: its value is missing: add it"),
+    "a folder to write": Case(
+        words=("cluster", "certs", "x" * 5000), says="x'... can't be a path, it is too long or has a NUL: check it"
+    ),
     "no run to answer": Case(words=("events", "answer"), says="vibe: SOURCE is missing: add it"),
     "no page": Case(
         words=("plan", "status", "x", "--page", "two", "s"), says="must be an integer, 1 or more, not 'two'"

@@ -98,7 +98,7 @@ def test_old_sessions_are_pruned_and_running_ones_and_their_parents_stay(vibe: V
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "vibe session prune: say how old, such as --older-than 30d"),
+        ((), "vibe: say how old, such as --older-than 30d"),
         (("--older-than", "30"), "must be an age such as 30d, 12h or 2w, not '30'"),
         (("--older-than", "-1d"), "--older-than"),
         (("--dry-run",), "say how old"),

@@ -320,7 +320,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--format:session": _choice("default: md", "md", "json", "html", default="md"),
     "-o:session": _word("FILE", "write it to this file, readable only by you", dest="file"),
     "--older-than": _word("AGE", "sessions in which nothing was said for so long: 30d, 12h, 2w", type=_age),
-    "words:search": _word("WORD", "a word, or several that must all be there", nargs="+"),
+    "words:search": _word("WORD", "a word, or several that must all be there", nargs="+", type=str),
     "title": _word("TITLE", "its new title", nargs="+", type=_text),
     "message:fork": _word(
         "MESSAGE", "before this message; default: the whole session", type=_message_number, nargs="?"
@@ -329,7 +329,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--by:usage": _choice("a row for each (default: model)", "model", "project", "day", "plan", default="model"),
     "message": _word("MESSAGE", "its number, as in `vibe session show`", type=_message_number),
     "--files": _flag("also restore the workspace's files"),
-    "--workdir:notes": _word("DIR", "the project, instead of the current directory's"),
     "text:note": _word("TEXT", "the fact, in a sentence", nargs="+", type=_text),
     "--global": _flag("about everything, not this project", dest="everywhere"),
     "id": _word("ID", "its id, from the list"),
@@ -483,9 +482,9 @@ GRAMMAR = MappingProxyType({
         "show all runs on this machine and answer what waits for you", f"--plain:runs --follow:runs {PAGE} --output"
     ),
     "memory": Syntax("show and change what later conversations remember"),
-    "memory list": Syntax("list the facts about this project and about everything", "--output --workdir:notes"),
-    "memory add": Syntax("add a fact", "text:note --global --workdir:notes"),
-    "memory remove": Syntax("remove a fact", "id --workdir:notes"),
+    "memory list": Syntax("list the facts about this project and about everything", "--output --workdir"),
+    "memory add": Syntax("add a fact", "text:note --global --workdir"),
+    "memory remove": Syntax("remove a fact", "id --workdir"),
     "skills": Syntax("list the skills"),
     "skills list": Syntax("list the skills available here", LISTING),
     "trust": Syntax("choose which folders' .vibe may be loaded"),

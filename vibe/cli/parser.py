@@ -88,12 +88,15 @@ class Parser(argparse.ArgumentParser):
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             message = self._missing(missing)
+        message = message.replace("ignored explicit argument", "takes no value, not")
+        message = message.replace("expected one argument", "its value is missing: add it")
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
         """Return the message for a missing argument; for a missing command, list all commands."""
         if names != "COMMAND":
-            return f"{names} is missing: add it"
+            *others, last = names.split(", ")
+            return f"{', '.join(others)} and {last} are missing: add them" if others else f"{last} is missing: add it"
         commands = [str(word) for action in self._actions for word in action.choices or ()]
         return f"a command is missing: choose from {', '.join(commands)}"
 

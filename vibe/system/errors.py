@@ -40,6 +40,8 @@ NO_THREAD = "can't start new thread"
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is missing, restore it",
     errno.ENOTDIR: "its folder is missing, restore it",
+    errno.EISDIR: "it is a folder, name a file",
+    errno.EEXIST: "something is there already, name another",
     errno.EACCES: "correct the permissions",
     errno.EPERM: "correct the permissions",
 })

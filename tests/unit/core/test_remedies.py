@@ -18,6 +18,8 @@ from vibe.system.errors import remedy, shortage, unexpected
         (errno.ENOSPC, "free some disk space"),
         (errno.ENOENT, "its folder is missing, restore it"),
         (errno.EACCES, "correct the permissions"),
+        (errno.EISDIR, "it is a folder, name a file"),
+        (errno.EEXIST, "something is there already, name another"),
         (errno.EIO, "check that it is writable"),
     ],
 )

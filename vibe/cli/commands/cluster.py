@@ -18,7 +18,6 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import served_until_signal
 from vibe.core.config.models import ClusterConfig
-from vibe.core.config.paths import absolute
 from vibe.system.awake_loop import run_awake
 from vibe.system.own_places import user_home_of
 
@@ -31,7 +30,7 @@ def run_certs(args: Arguments, env: CliEnvironment) -> None:
     check_installed()
     from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  its imports may be missing
 
-    made = write_certificates(_folder(args.dir, env))
+    made = write_certificates(env.path(args.dir))
     env.write_lines([
         f"{made.ca.parent}: ca.pem, cert.pem and key.pem, good until {made.expires:%Y-%m-%d}",
         "give the folder to every machine of the cluster and to nobody else: who has it runs programs on all of them",
@@ -61,7 +60,7 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
     address = parse_address(_lasting_cluster(args, config))
     certificates = read_certificates(config.certificates) if address.is_encrypted else None
     cache = Path(env.environ.get(CACHE_VARIABLE) or user_home_of(env.environ) / ".cache") / "vibe" / "workers"
-    folder, hold = worker_folder(_folder(args.folder, env) if args.folder else cache)
+    folder, hold = worker_folder(env.path(args.folder) if args.folder else cache)
     with hold:
         node = Node(
             address=address.text,
@@ -104,11 +103,7 @@ def _serve(node: Node, sentence: str, env: CliEnvironment, ready: Callable[[], A
 def _config(args: Arguments, env: CliEnvironment) -> ClusterConfig:
     config = Settings(env, env.cwd).load().config.cluster
     given = args.certificates
-    return config.model_copy(update={"certificates": str(_folder(given, env))}) if given else config
-
-
-def _folder(given: str, env: CliEnvironment) -> Path:
-    return Path(absolute(given, env.cwd, user_home_of(env.environ)))
+    return config.model_copy(update={"certificates": str(env.path(given))}) if given else config
 
 
 def _lasting_cluster(args: Arguments, config: ClusterConfig) -> str:

@@ -146,7 +146,7 @@ def run_delete(args: Arguments, env: CliEnvironment) -> None:
 def run_prune(args: Arguments, env: CliEnvironment) -> None:
     """Delete old sessions."""
     if args.older_than is None:
-        raise CommandLineError("vibe session prune: say how old, such as --older-than 30d")
+        raise CommandLineError("say how old, such as --older-than 30d")
     done = prune_sessions(_all(env), time.time() - args.older_than, dry_run=args.dry_run)
     kept = [{"session_id": saved.meta.session_id, "reason": reason} for saved, reason in done.kept]
     document = {"deleted": [one.meta.session_id for one in done.deleted], "kept": kept, "dry_run": args.dry_run}
