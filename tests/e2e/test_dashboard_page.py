@@ -327,6 +327,10 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
     events = vibe("events", "tail", *vibe.plan_ids(), "--from", "1", "--output", "json").lines
     first, last = events[0]["ts"], events[-1]["ts"]
 
+    used = min(event["ts"] for event in events if event["type"] == "usage")
+    page.run(f"import('/replay.js').then((replay) => replay.seek({used - 0.2}))")
+    page.wait("document.querySelector('#head .pill').textContent === 'replay'")
+    assert page.run("document.querySelector('#head [data-figure=tokens] b').textContent") == "0"
     for part in range(1, 10):
         at = first + (last - first) * part / 10
         while any(abs(event["ts"] - at) < 0.01 for event in events):  # the page rounds to hundredths

@@ -125,7 +125,7 @@ function showHead(row) {
 
 function tiles(row, all, isPlan) {
   const isThen = isPast(), until = isThen ? ui.at : row.ended_at ?? clock(),
-    samples = (row.samples ?? []).filter(([time]) => time <= until + 1), [, spent, paid] = isThen
+    samples = (row.samples ?? []).filter(([time]) => time <= until + .1), [, spent, paid] = isThen
     ? samples.at(-1) ?? [0, 0] : [0, row.tokens, row.cost_usd];
   const then = isThen && stepIds().flatMap((id) => step(id).checks),
     made = (status) => then.filter((one) => one[1] === status).length, [passed, failed, checks] = then
