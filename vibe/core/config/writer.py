@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vibe.core.config.schema import Key, parse_key, written
 from vibe.core.config.toml_source import read_text, read_toml
+from vibe.core.schemas import table_of
 from vibe.system.errors import ConfigError
 from vibe.system.files import PRIVATE, changing_alone, put_file, trial_file, writing
 
@@ -88,7 +89,7 @@ class ConfigWriter:
             if current is None:
                 table[name] = _item([*start, *(entry for entry in entries if entry not in start)])
                 return
-            if not hasattr(current, "append"):
+            if not hasattr(current, "insert"):
                 raise ConfigError(self.label, key, "must be a list to add to, correct it first")
             for entry in entries:
                 if entry not in current:
@@ -104,11 +105,10 @@ class ConfigWriter:
 
         with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
-            if name not in table:
-                table[name] = tomlkit.aot()
-            if not hasattr(table[name], "append"):
+            entries: Any = table.setdefault(name, tomlkit.aot())
+            if not hasattr(entries, "insert"):
                 raise ConfigError(self.label, key, "must be a list of tables to add to, correct it first")
-            table[name].append(tomlkit.item(dict(entry)))
+            entries.append(tomlkit.item(dict(entry)))
 
     def remove_entry(self, key: str, name: str) -> None:
         """Remove the table with this ``name`` from a list of tables.
@@ -119,7 +119,7 @@ class ConfigWriter:
         with changing_document(self._path, self.label, self._put) as document:
             table, group = self._table_of(document, parse_key(key))
             entries: Any = table.get(group, ())
-            names = [entry.get("name") for entry in entries] if hasattr(entries, "append") else []
+            names = [entry.get("name") for entry in map(table_of, entries)] if hasattr(entries, "insert") else []
             if name not in names:
                 raise ConfigError(self.label, f"{key}[{name}]", "is not set in this file")
             del entries[names.index(name)]
@@ -152,21 +152,21 @@ class ConfigWriter:
             if part.startswith("["):
                 table = self._entry(table, key[: position + 1])
                 continue
+            is_list = key[position + 1].startswith("[")
             if part not in table:
-                following = key[position + 1]
-                if following.startswith("["):
+                if is_list:
                     raise self._missing_entry(key[: position + 2])
                 table[part] = tomlkit.table(is_super_table=position + 2 < len(key))
             table = table[part]
-            if not hasattr(table, "append") and not hasattr(table, "items"):
-                where = ".".join(key[: position + 1])
-                raise ConfigError(self.label, where, "is not a table, correct it first")
+            if not hasattr(table, "insert" if is_list else "items"):
+                wanted = "a list of tables" if is_list else "a table"
+                raise ConfigError(self.label, written(key[: position + 1]), f"is not {wanted}, correct it first")
         return table, key[-1]
 
     def _entry(self, entries: Any, key: Key) -> Any:
         name = key[-1][1:-1]
-        for entry in entries if hasattr(entries, "append") else ():
-            if name in {entry.get("alias"), entry.get("name", entry.get("preset"))}:
+        for entry in map(table_of, entries):
+            if name in (entry.get("alias"), entry.get("name", entry.get("preset"))):
                 return entry
         raise self._missing_entry(key)
 

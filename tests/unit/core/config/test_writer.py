@@ -95,6 +95,29 @@ def test_keys_that_lead_nowhere_say_so(tmp_path: Path, key: str, sentence: str) 
     assert path.read_text() == FILE
 
 
+@pytest.mark.parametrize(
+    ("text", "verb", "key", "value", "sentence"),
+    [
+        ("[mcp_servers.x]", "add_entry", "mcp_servers", {"name": "y"}, "must be a list of tables to add to"),
+        ("[mcp_servers.x]", "set", "mcp_servers[x].name", "y", "mcp_servers: is not a list of tables"),
+        ("[tool_paths]", "add_to_list", "tool_paths", "y", "tool_paths: must be a list to add to"),
+        ("[[tools]]", "set", "tools.bash.permission", "ask", "tools: is not a table"),
+        ("mcp_servers = ['x', []]", "set", "mcp_servers[x].name", "y", r"mcp_servers\[x\]: is not set"),
+        ("mcp_servers = ['x', []]", "remove_entry", "mcp_servers", "x", r"mcp_servers\[x\]: is not set"),
+        ("[[models]]\nalias = ['x']", "set", "models[x].name", "y", r"models\[x\]: is not set"),
+    ],
+)
+def test_a_place_of_another_kind_is_told_and_left_alone(
+    tmp_path: Path, text: str, verb: str, key: str, value: object, sentence: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=sentence):
+        getattr(writer(path), verb)(key, value)
+    assert path.read_text() == text
+
+
 def test_a_file_that_is_no_toml_is_left_alone_and_its_line_named(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("a = 1\nb = \n")
