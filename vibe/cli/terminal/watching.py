@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ipc.subscriber import Subscription
 
 
-TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run continues)"
+TREE_KEYS = " ↑↓ or its number: choose · q: leave (the run continues) · Enter: open it"
 OPEN_KEYS = " ↑↓: scroll · Esc: back · q: back"
 CHAT_KEYS = " ↑↓: scroll · q: leave (the run continues)"
 

@@ -73,6 +73,7 @@ def test_the_chosen_step_is_in_sight_and_marked() -> None:
         "· s12"
     ]
     assert lines[-1].plain.startswith(" ↑↓ or its number")
+    assert "q: leave (the run continues)" in lines[-1].plain
 
 
 def test_a_transcript_shows_what_was_told_said_done_and_printed() -> None:
