@@ -113,6 +113,9 @@ def test_the_project_has_a_file_of_its_own(vibe: VibeCommand) -> None:
 
     assert (ended.code, Path(path).read_text()) == (0, 'active_model = "local"\n')
     assert "not trusted" in ended.err
+    vibe("config", "set", "active_model", "local")
+    why = "this folder is not trusted, so it is not read; `vibe trust add` trusts it"
+    assert why in vibe("config", "set", "--project", "active_model", "local").err
     assert vibe("config", "show", "--trust", "--output", "json").document["active_model"] == "local"
 
 

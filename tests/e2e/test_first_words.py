@@ -199,3 +199,11 @@ def test_models_are_listed_and_providers_asked(vibe: VibeCommand) -> None:
     assert "/gone/models (HTTP 404)" in asked.out
     assert [offer["provider"] for offer in document["offers"]] == ["v1", "odd", "gone"]
     assert [model["alias"] for model in document["configured"] if model["active"]] == ["mine"]
+
+
+@pytest.mark.parametrize("line", ["-c --resume abc -p hi", "--resume abc -c -p hi"])
+def test_a_session_by_its_id_is_not_dropped_for_the_last_one(vibe: VibeCommand, line: str) -> None:
+    ended = vibe(*line.split())
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "not allowed with argument" in ended.err

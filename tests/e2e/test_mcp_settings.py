@@ -203,3 +203,16 @@ def test_the_settings_of_an_editor_are_read_and_no_server_takes_the_name_of_anot
     assert [line.split()[1] for line in ended.err.splitlines()] == ["open", "picked", "line", "other"]
     assert ended.err.count("which only its own editor knows") == 4
     assert vibe("config", "show").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("npx -y server", "unknown argument '-y': write -- before a command with options of its own"),
+        ("https://far.example/mcp --heder A=b", "unknown argument '--heder': did you mean '--header'?"),
+    ],
+)
+def test_options_of_a_command_without_two_dashes_are_one_sentence(vibe: VibeCommand, words: str, said: str) -> None:
+    ended = vibe("mcp", "add", "files", *words.split())
+
+    assert (ended.code, ended.out, ended.err) == (2, "", f"vibe: {said}; see `vibe mcp add --help`\n")

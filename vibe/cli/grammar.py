@@ -181,7 +181,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+", type=_text),
     "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
     "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
-    "--model:plan": _word("ALIAS", "model that plans"),
     "file": _word("FILE|NAME", "the plan: a file, '-' for stdin, or a name of `vibe plan library`", nargs="?"),
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
     "--dry-run": _flag("print order, longest chain and budget; run nothing"),
@@ -283,7 +282,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML", type=_text),
     "--online:models": _flag("ask the providers which models they offer"),
     "--provider:models": _word("NAME", "ask only this one, configured or a preset"),
-    "--agent:tools": _word("NAME", "tools of this agent"),
     "dir": _word("DIR", "default: the project around the current directory", nargs="?"),
     "tool": _word("TOOL", "the tool's name, such as bash"),
     "arguments": _word(
@@ -395,7 +393,7 @@ FOLDERS = "--workdir --add-dir --trust"
 GIVEN = "--set --disabled-tools --instructions --mcp"
 """Settings that apply to this command's runs only."""
 LIMITS = "--yes --max-tokens:plan --max-price:plan --max-seconds"
-WRITING = f"--from -o --workdir --output --model:plan --max-tokens --max-price --bus --trust {GIVEN}"
+WRITING = f"--from -o --workdir --output --model --max-tokens --max-price --bus --trust {GIVEN}"
 NEW_RUN = "--demo --with --workdir --dry-run --only --resume:file --reuse --accept-commands --allow-dirty"
 RUN = (
     "--output:runs --input --detach --max-parallel --decide --approve --auto-approve/--yolo --network --wait:answers "
@@ -409,7 +407,7 @@ PROMPT = Syntax(
     (
         "words -p/--prompt --plain --attach --setup --prompt-file --output:runs --input --detach --output-dir "
         "--output-schema --image --agent --model --auto-approve/--yolo --network --max-turns --max-tokens "
-        f"--max-price --time-limit --wait --enabled-tools -c/--continue --resume {FOLDERS} {GIVEN} --version/-V "
+        f"--max-price --time-limit --wait --enabled-tools -c/--continue|--resume {FOLDERS} {GIVEN} --version/-V "
         "--debug"
     ),
 )
@@ -466,7 +464,7 @@ GRAMMAR = MappingProxyType({
         "list configured models and what their providers offer", f"--online:models --provider:models {LISTING}"
     ),
     "tools": Syntax("list the tools"),
-    "tools list": Syntax("list the tools; for MCP servers: vibe mcp list", f"--agent:tools {LISTING}"),
+    "tools list": Syntax("list the tools; for MCP servers: vibe mcp list", f"--agent {LISTING}"),
     "events": Syntax("follow runs on this machine and answer their requests"),
     "events list": Syntax("list the runs publishing events now", "--output"),
     "events schema": Syntax("print the JSON Schema of all events"),

@@ -10,9 +10,6 @@ from typing import Any, NoReturn, cast
 from vibe import __version__
 from vibe.system.errors import UsageError, closest, did_you_mean
 
-FEW = 5
-"""Possible words that an error message lists at most."""
-
 
 class CommandLineError(UsageError):
     """The words of the command line are wrong."""
@@ -90,7 +87,9 @@ class Parser(argparse.ArgumentParser):
             message = self._missing(missing)
         message = message.replace("ignored explicit argument", "takes no value, not")
         message = message.replace("expected one argument", "its value is missing: add it")
-        raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
+        has_command = any("|COMMAND" in str(action.metavar) for action in self._actions)
+        otherwise = "write -- before a command with options of its own" if has_command else ""
+        raise CommandLineError(f"{_with_hint(message, self.options(), otherwise)}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
         """Return the message for a missing argument; for a missing command, list all commands."""
@@ -127,21 +126,22 @@ ELSEWHERE = {
 """Options of Mistral Vibe, with what to use instead."""
 
 
-def _with_hint(message: str, options: Sequence[str]) -> str:
+def _with_hint(message: str, options: Sequence[str], otherwise: str) -> str:
     unknown = re.match(r"unrecognized arguments: (\S+)", message)
     if unknown:
         word = unknown.group(1).partition("=")[0]
         if word in ELSEWHERE:
             return f"there is no {word}: {ELSEWHERE[word]}"
-        return _closest(f"unknown argument {unknown.group(1)[:80]!r}", word, options)
+        return _closest(f"unknown argument {unknown.group(1)[:80]!r}", word, options, otherwise)
     choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)
     if choice:
         known = re.findall(r"[^\s,']+", choice["known"])
-        return _closest(f"unknown {choice['what'].lower()} {choice['word'][:80]!r}", choice["word"], known, most=FEW)
+        asked = f"unknown {choice['what'].lower()} {choice['word'][:80]!r}"
+        return _closest(asked, choice["word"], known, f"choose from {', '.join(known)}")
     return message
 
 
-def _closest(sentence: str, word: str, known: Sequence[str], *, most: int = 0) -> str:
-    """Append what was probably meant, or else all known words if there are at most ``most`` of them."""
-    hint = did_you_mean(closest(word, known), f"choose from {', '.join(known)}" if len(known) <= most else "")
+def _closest(sentence: str, word: str, known: Sequence[str], otherwise: str) -> str:
+    """Append what was probably meant, or else what to do ``otherwise``."""
+    hint = did_you_mean(closest(word, known), otherwise)
     return f"{sentence}: {hint}" if hint else sentence

@@ -84,11 +84,15 @@ class Settings:
         return ConfigWriter(path, self.label(path), check)
 
     def overruling(self, key: str, *, project: bool) -> str:
-        """Return what overrides a setting of one of the files; empty if nothing does, or other settings are wrong."""
+        """Return what overrides a setting of one of the files; empty if nothing does, or other settings are wrong.
+
+        It is "default" if the file is that of a project that is not trusted.
+        """
         try:
-            origin = self.load().origins.get(key, "")
+            loaded = self.load()
         except ConfigError:
             return ""  # the fault was there before, and every other command reports it
+        origin = "default" if project and loaded.project_dir is None else loaded.origins.get(key, "")
         return "" if self.label(self.path(project=project)) in origin else origin
 
     def problems(self, drafts: Mapping[Path, Path] | None = None) -> tuple[ConfigError, ...]:

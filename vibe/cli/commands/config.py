@@ -46,7 +46,7 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
     label = settings.label(settings.path(project=args.project))
     origin = settings.overruling(args.key, project=args.project)
     if origin and not args.key.startswith("tools."):
-        unread = "this folder is not trusted, so it is not read"
+        unread = "this folder is not trusted, so it is not read; `vibe trust add` trusts it"
         why = unread if origin == "default" else f"{origin} also sets it, and takes precedence"
         env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
     with suppress(ConfigError):  # about other settings; every other command reports those
