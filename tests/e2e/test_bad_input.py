@@ -97,6 +97,9 @@ CASES = {
     "a folder to write": Case(
         words=("cluster", "certs", "x" * 5000), says="x'... can't be a path, it is too long or has a NUL: check it"
     ),
+    "an event no journal can hold": Case(
+        words=("events", "tail", "latest", "--from", "1" + "0" * 29), says="argument --from: must be an event number"
+    ),
     "no run to answer": Case(words=("events", "answer"), says="vibe: SOURCE is missing: add it"),
     "no page": Case(
         words=("plan", "status", "x", "--page", "two", "s"), says="must be an integer, 1 or more, not 'two'"

@@ -21,14 +21,14 @@ LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 
 def _number(kind: Callable[[str], float], least: float, what: str) -> Callable[[str], float]:
-    """Return an argument type for numbers that are at least ``least``."""
+    """Return an argument type for numbers that are at least ``least``, and fit into every format we write."""
 
     def number(text: str) -> float:
         try:
             value = kind(text)
         except ValueError:
             value = -1
-        if not least <= value < math.inf:
+        if not least <= value < 1e15:
             raise ArgumentTypeError(f"must be {what}, not {text[:80]!r}")
         return value
 
