@@ -18,9 +18,9 @@ import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from msgspec import Struct, field, json, msgpack, structs
+from msgspec import Meta, Struct, field, json, msgpack, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
@@ -59,7 +59,7 @@ class PathState(Struct, frozen=True, array_like=True):
     Without a blob it is a folder, or something whose content could not be recorded.
     """
 
-    mode: int
+    mode: Annotated[int, Meta(ge=0, le=0xFFFF)]
     blob: str = ""
     size: int = 0
     mtime_ns: int = 0

@@ -85,11 +85,15 @@ def test_the_end_of_a_turn_that_changed_nothing_is_noted(tmp_path: Path) -> None
     assert [(point.messages, point.found) for point in history.points()] == [(0, True), (3, False)]
 
 
-def test_a_session_that_is_taken_up_again_goes_on_with_its_points(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "torn",
+    [b'{"at": 1, "changed": {"b.t', b'{"at": 1, "changed": {"b.txt": [-5]}}', b'{"changed": {"b.txt": [99999]}}'],
+)
+def test_a_session_that_is_taken_up_again_goes_on_with_its_points(tmp_path: Path, torn: bytes) -> None:
     root = repository(tmp_path / "w", {"a.txt": "a", "b.txt": "b"})
     snapshots(root, tmp_path / "s").take(0)
     with (tmp_path / "s" / "history.jsonl").open("ab") as log:
-        log.write(b'{"at": 1, "changed": {"b.t')  # from a process that was killed
+        log.write(torn)  # from a process that was killed, or a disk that fails
     write(root, {"a.txt": "b"})
 
     again = snapshots(root, tmp_path / "s")
