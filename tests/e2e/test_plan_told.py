@@ -168,6 +168,19 @@ def test_a_report_without_a_folder_is_a_wrong_word(vibe: VibeCommand, write_plan
     assert "create it first" in ended.err
 
 
+def test_a_report_that_would_be_a_folder_is_refused_before_the_plan_runs(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    (vibe.workdir / "reports.html").mkdir()
+    plan = write_plan(command_step("a", "touch ran"))
+
+    ended = vibe("plan", "run", plan, "--report", "reports.html")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "vibe: --report reports.html: is a folder; name a file\n"
+    assert not (vibe.workdir / "ran").exists()
+
+
 def test_a_run_with_resume_goes_on_with_what_was_begun_from_the_file_and_else_begins(
     vibe: VibeCommand, write_plan: WritePlan
 ) -> None:

@@ -90,9 +90,11 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """Return the path of an output file that a flag names.
 
         Raises:
-            UsageError: its folder doesn't exist.
+            UsageError: its folder doesn't exist, or it is a folder.
         """
         path = self.path(name)
+        if os.path.isdir(path):
+            raise UsageError(f"{flag} {name}: is a folder; name a file")
         if not os.path.isdir(path.parent):
             raise UsageError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
         return path
