@@ -77,7 +77,7 @@ def _add(servers: ConfigWriter, name: str, entry: Mapping[str, Any]) -> None:
 def _names(servers: ConfigWriter) -> list[str]:
     try:
         document = tomllib.loads(servers.text())
-    except tomllib.TOMLDecodeError:  # the next change to the file reports it, with the line
+    except (ValueError, RecursionError):  # the next change to the file reports it, with the line
         return []
     return [str(table_of(entry).get("name")) for entry in list_of(document.get(GROUP))]
 

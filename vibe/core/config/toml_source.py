@@ -63,8 +63,8 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
     except tomllib.TOMLDecodeError as error:
         scanner.scan()
         raise _syntax_error(error, label, scanner) from error
-    except RecursionError as error:
-        raise ConfigError(label, "", "is nested too deeply, flatten it") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(label, "", "is nested too deeply or has a number that is too long, shorten it") from error
     scanner.scan()
     return TomlSource(label=label, folder=path.parent, data=data, lines=scanner.lines)
 

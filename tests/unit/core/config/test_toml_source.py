@@ -134,6 +134,7 @@ def test_a_file_that_is_not_there_is_none(tmp_path: Path) -> None:
         ('a = "\n', "f.toml:1: is not valid TOML"),
         ("a = 1\n[b]\n] x\n", "f.toml:3: is not valid TOML"),
         ("a = " + "[" * 5000, "f.toml: is nested too deeply"),
+        ("a = " + "9" * 5000, "f.toml: is nested too deeply or has a number that is too long"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
