@@ -181,6 +181,18 @@ def test_a_report_that_would_be_a_folder_is_refused_before_the_plan_runs(
     assert not (vibe.workdir / "ran").exists()
 
 
+def test_a_report_does_not_overwrite_its_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", "touch ran"))
+    before = (vibe.workdir / plan).read_text()
+
+    ended = vibe("plan", "run", plan, "--report", f"../{vibe.workdir.name}/{plan}")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "is the plan itself; name another file" in ended.err
+    assert (vibe.workdir / plan).read_text() == before
+    assert not (vibe.workdir / "ran").exists()
+
+
 def test_a_run_with_resume_goes_on_with_what_was_begun_from_the_file_and_else_begins(
     vibe: VibeCommand, write_plan: WritePlan
 ) -> None:

@@ -59,7 +59,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     if args.subcommand == "run":
         _check_new(args)
     options = _options(args, env)
-    leave_reports = [_report(file, env) for file in args.report]
+    leave_reports = [_report(file, args, env) for file in args.report]
     if env.owns_process:
         allow_open_files()
     forgive(env.stdout)  # the work continues without a reader
@@ -157,17 +157,19 @@ def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
     session.control.submit(Pause(grace_seconds=grace, by=which.name))
 
 
-def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
+def _report(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], None]:
     """Return a function that writes the report of the plan with a given id to ``file``.
 
     Raises:
-        UsageError: the file's name doesn't tell the format, or its folder doesn't exist.
+        UsageError: the file's name doesn't tell the format, its folder doesn't exist, or it is the plan's own file.
     """
     from vibe.cli.commands.plan_report import format_of, report_to_github, write_report
 
     if file == "github":
         return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
     form, path = format_of("--report", file), env.file_to_write("--report", file)
+    if path.exists() and args.file not in {None, "-"} and path.samefile(args.file):
+        raise CommandLineError(f"--report {file}: is the plan itself; name another file")
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 
