@@ -192,6 +192,10 @@ def test_a_report_does_not_overwrite_its_plan(vibe: VibeCommand, write_plan: Wri
     assert (vibe.workdir / plan).read_text() == before
     assert not (vibe.workdir / "ran").exists()
 
+    (vibe.workdir / "old.md").write_text("")
+    missing = vibe("plan", "run", "nowhere.json", "--report", "old.md")
+    assert (missing.code, missing.err.endswith("nowhere.json: no such file; check the path\n")) == (2, True)
+
 
 def test_a_run_with_resume_goes_on_with_what_was_begun_from_the_file_and_else_begins(
     vibe: VibeCommand, write_plan: WritePlan

@@ -168,7 +168,7 @@ def _report(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], 
     if file == "github":
         return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
     form, path = format_of("--report", file), env.file_to_write("--report", file)
-    if path.exists() and args.file not in {None, "-"} and path.samefile(args.file):
+    if path.resolve() == env.path(args.file or "-").resolve():
         raise CommandLineError(f"--report {file}: is the plan itself; name another file")
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
