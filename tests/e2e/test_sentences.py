@@ -127,7 +127,7 @@ BLANK = (
         "plan new g --workdir",
     ),
     *("models --provider", "permissions explain bash ls --agent", "plan report latest -o", "plan review latest --step"),
-    *("mcp add srv https://localhost/mcp --key-env", "events tail latest --topic", "-p hi --resume"),
+    *("mcp add srv https://localhost/mcp --key-env", "events tail latest --topic"),
 )
 """Options whose blank value would mean another folder, more rights, or a dearer model than was meant."""
 

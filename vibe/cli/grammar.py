@@ -174,7 +174,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--time-limit": _word("SECONDS", "stop after SECONDS", type=_positive_number),
     "--enabled-tools": _word("PATTERN", "only these: name, glob or re:...; repeatable", action="append"),
     "-c/--continue": _flag("continue the last session here", action="store_const", const="latest", dest="resume"),
-    "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const="latest"),
+    "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const="latest", type=str),
     "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
     "--debug": _flag("show tracebacks"),
     # writing and running plans
