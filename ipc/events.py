@@ -968,7 +968,7 @@ class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
 class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
     """One model call was charged to the budget. ``cost_usd`` is None, rather than 0, if the price is unknown.
 
-    If it is ``estimated``, answers that broke off are part of it, of which the provider tells no figures.
+    ``estimated`` says that some of the tokens are estimates: an answer broke off, so the provider counted none for it.
     """
 
     model: str

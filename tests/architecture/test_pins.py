@@ -32,6 +32,19 @@ def test_every_dependency_is_pinned() -> None:
     assert declared - own - names(settings["tool"]["uv"]["constraint-dependencies"]) == set()
 
 
+def test_the_record_says_of_every_dependency_why_it_is_installed() -> None:
+    project, text = pyproject()["project"], (ROOT / "docs" / "adr" / "0009-dependencies.md").read_text(encoding="utf-8")
+    listed = [
+        re.sub(r" \(extra .*\)", "", cell).split(", ") for cell in re.findall(r"^\| (\S.*?) \|", text, re.MULTILINE)
+    ]
+    installed = names([
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    ])
+
+    assert {name for cell in listed for name in cell} - {"package"} == installed
+
+
 def test_every_pin_is_exact() -> None:
     pins: list[str] = pyproject()["tool"]["uv"]["constraint-dependencies"]
 

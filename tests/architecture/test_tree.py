@@ -104,3 +104,11 @@ def test_each_question_of_where_something_is_leads_to_a_file() -> None:
 
     assert len(answers) >= 24
     assert [path for path in answers if not (ROOT / path).is_file()] == []
+
+
+def test_the_table_of_decisions_lists_each_of_them() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d+)\]\(adr/([\w-]+\.md)\) \|", text, re.MULTILINE)
+
+    assert [name for _, name in listed] == [path.name for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
+    assert all(name.startswith(f"{number:0>4}-") for number, name in listed)

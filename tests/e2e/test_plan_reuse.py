@@ -300,7 +300,7 @@ def test_a_report_needs_no_more_than_the_journal(vibe: VibeCommand, write_plan: 
         ("unset LEVEL", "reused steps name variables that have another value now: LEVEL"),
     ],
 )
-def test_what_no_cache_key_covers_is_warned_of(
+def test_what_no_content_key_covers_is_warned_of(
     vibe: VibeCommand, write_plan: WritePlan, since: str, warned: str | None
 ) -> None:
     (vibe.workdir / ".gitignore").write_text("out/\n/home/\n")

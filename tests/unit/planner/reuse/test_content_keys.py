@@ -1,4 +1,4 @@
-"""Cache keys, differences between two plans, and which results of an earlier plan a new one can reuse."""
+"""Content keys, differences between two plans, and which results of an earlier plan a new one can reuse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STEPS = (step("a"), step("b", "a"), step("c", "b"), step("d"))
 
 
 def key(plan: KeyedPlan, step_id: str) -> tuple[str, str | None]:
-    """Return the cache key of a step."""
+    """Return the content key of a step."""
     return plan.digests[step_id], plan.base_commit
 
 
