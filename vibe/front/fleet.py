@@ -125,7 +125,7 @@ def agent_tile(agent: AgentView) -> Tile:
     request = next(iter(agent.requests.values()), None)
     ended = "done" if agent.outcome in {None, "completed", "interrupted"} else "failed"
     name = agent.title or agent.profile or agent.id[:8] or "agent"
-    state = "ask" if request is not None else "run" if agent.ended_at is None else ended
+    state = "ask" if agent.waits_for_you else "run" if agent.ended_at is None else ended
     return Tile(id=agent.id, name=name, agents=(agent,), state=state, request=request, ended_at=agent.ended_at)
 
 

@@ -345,14 +345,14 @@ def _place(seconds: float, span: float, cells: int) -> float:
 
 
 def _ruler(span: float, cells: int) -> str:
-    """Draw the time scale, divided into parts that are whole numbers."""
-    thirds = span in {3, 6, 30, 45, 90, 180, 900}
-    parts = (3 if thirds else 4) if cells >= 34 else (3 if thirds and span <= 90 else 2)
+    """Draw the time scale, divided into parts that are whole numbers, as far as their labels have room."""
+    room = 2 * cells // (3 * len(clock(span)) + 2)
+    wanted = (3,) if span in {3, 6, 30, 45, 90, 180, 900} else (4, 2)
+    parts = next((parts for parts in wanted if parts <= room and not span % parts), 1)
     drawn = [" "] * cells
     for number in range(parts + 1 if cells >= 12 else 0):
         label = clock(span * number / parts) if number else "0"
-        place = cells * number // parts
-        place = cells - len(label) if number == parts else place - (len(label) // 2 if number else 0)
+        place = min(cells * number // parts - len(label) // 2, cells - len(label))
         drawn[place : place + len(label)] = label
     return "".join(drawn)
 
@@ -413,7 +413,7 @@ def _question(step: StepView, plan: PlanView) -> str:
         for request in agent.requests.values():
             return request.asked.replace("run ", "run: ", 1) if request.kind == "approval" else request.asked
     opened = [each for each in plan.state.open.values() if each.step_id == step.id or each.decision_id in gates(step)]
-    return opened[0].question if opened else "needs your decision"
+    return opened[0].question if opened else step.doing() or "needs your decision"
 
 
 def gates(step: StepView) -> Iterable[str]:
@@ -598,7 +598,7 @@ def planning_card(agent: AgentView, turn: TurnView, now: float, width: int, rows
     since = now if agent.prompt is None else agent.prompt.ts
     head: Line = [("▸ ", "bold accent"), ("Planning", "bold"), ("  reads, changes nothing", "muted")]
     lines = [spread(head, _facts(clock(now - since), turn), width)]
-    busy = need_mark("ask" if agent.requests else "run", int(now * 8))
+    busy = need_mark("ask" if agent.waits_for_you else "run", int(now * 8))
     tools = dict.fromkeys(call.tool for call in chain(turn.did, agent.open_calls.values()))
     lines += [_calls(tool, agent, turn, busy, width) for tool in tools if tool != PLAN_TOOL]
     refused = [call.why for call in turn.did if call.tool == PLAN_TOOL]

@@ -47,13 +47,10 @@ class CurrentWork(Struct, frozen=True, kw_only=True):
 
 def work_of(agent: AgentView) -> CurrentWork | None:
     """Return what an agent is doing, or None if it does nothing or waits for a person."""
-    asking = {getattr(request.event, "tool_call_id", "") for request in agent.requests.values()}
-    calls = [call for name, call in agent.open_calls.items() if call.status == "running" and name not in asking]
-    if calls and calls[0].tool == PROPOSE:
-        return None
-    if calls and not (agent.requests and calls[0].tool == "ask_user_question"):
+    calls = [call for call in agent.open_calls.values() if call.status == "running" and not call.will_ask]
+    if calls and calls[0].tool != PROPOSE:
         return _call(calls)
-    if agent.requests:
+    if calls or agent.waits_for_you:
         return None
     if agent.is_asking and agent.asked_at is not None:
         return _model(agent, agent.asked_at)

@@ -109,6 +109,11 @@ class CallView(EntryView, kw_only=True, eq=False):
         return self.status in _OPEN
 
     @property
+    def will_ask(self) -> bool:
+        """True while it asks a person something, or waits for its turn to ask."""
+        return self.waits_for == "request" or (self.tool == ASKING_TOOL and self.status == "running")
+
+    @property
     def exit_code(self) -> int | None:
         """The exit code of a command. None for any other call, and until the command has ended."""
         return self.display.exit_code if isinstance(self.display, e.CommandDisplay) else None
@@ -659,10 +664,9 @@ class AgentView(Struct, kw_only=True, eq=False):
         if self.requests:
             return next(reversed(self.requests.values())).words
         if self.open_calls:
-            call = next(reversed(self.open_calls.values()))
+            call = max(reversed(self.open_calls.values()), key=lambda each: each.will_ask)
             more = f" (+{len(self.open_calls) - 1} more)" if len(self.open_calls) > 1 else ""
-            waits = "queued: " if call.status == "queued" or call.tool == ASKING_TOOL else ""
-            words = waits + call.words[:LINE_CHARACTERS] + more
+            words = "will ask: " * call.will_ask + call.words.removeprefix("ask ")[:LINE_CHARACTERS] + more
             return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a separator
         if self.writing is not None:
             lines = self.writing.text[-LINE_CHARACTERS:].rstrip().splitlines()
@@ -670,12 +674,17 @@ class AgentView(Struct, kw_only=True, eq=False):
         return self.activity
 
     @property
+    def waits_for_you(self) -> bool:
+        """True while it asks a person something, or waits for its turn to ask."""
+        return bool(self.requests) or any(call.will_ask for call in self.open_calls.values())
+
+    @property
     def heard_at(self) -> float | None:
         """The time at which its command or its model was last heard from (unix seconds).
 
         None if it waits for neither.
         """
-        running = [call for call in self.open_calls.values() if call.status == "running" and call.tool != ASKING_TOOL]
+        running = [call for call in self.open_calls.values() if call.status == "running" and not call.will_ask]
         if running:
             return max(max(call.until, call.began_at) for call in running)
         return (self.last_byte_at or self.asked_at) if self.is_asking else None
@@ -704,8 +713,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         self.set_activity("")
         self.is_asking = False
         self.open_calls.clear()
-        keys = [entry.key for entry in self.transcript.close_open()]
-        return [self.key, *keys]
+        return [self.key, *(entry.key for entry in self.transcript.close_open())]
 
     def _count_changes(self, event: e.ToolResultEvent) -> None:
         """Count the lines of the files that a call wrote."""

@@ -239,7 +239,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     @property
     def is_asking(self) -> bool:
         """True while one of its agents waits for a person."""
-        return any(agent.requests for agent in self.agents.values())
+        return any(agent.waits_for_you for agent in self.agents.values())
 
     @property
     def fixed(self) -> int:
@@ -253,13 +253,10 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
 
     def doing(self) -> str:
         """Return what happens in it: a request to a person first, then a running tool, then the model."""
-        asking = next((agent for agent in reversed(self.agents.values()) if agent.requests), None)
-        if asking is not None:
-            return asking.doing()
-        busy = self.current
-        if busy is None or not busy.open_calls:
-            calling = next((agent for agent in reversed(self.agents.values()) if agent.open_calls), None)
-            busy = calling or busy
+        team = [*reversed(self.agents.values())]
+        busy = next((agent for agent in team if agent.waits_for_you), self.current)
+        if busy is None or not (busy.open_calls or busy.requests):
+            busy = next((agent for agent in team if agent.open_calls), busy)
         return (busy.doing() if busy is not None else "") or self.activity
 
     def enter(self, kind: str, at: float) -> None:

@@ -17,6 +17,7 @@ from ipc import events as e
 from planner.state.state import State
 from vibe.system.plain_text import plain_line
 from vibe.view.agent_view import (
+    ASKING_TOOL,
     CHECK,
     HOST_TOOL,
     AgentView,
@@ -276,12 +277,14 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     return (*_seen(view, agent, entry), *(() if reasoning is None else (reasoning.key,)))
 
 
-def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) -> Changed:
+def _tool(view: View, _: RunView, event: e.ToolQueuedEvent | e.ToolCallEvent | e.ToolResultEvent) -> Changed:
     agent = _agent(view, event)
-    entry = agent.add_call(event) if isinstance(event, e.ToolCallEvent) else agent.end_call(event)
+    entry = agent.end_call(event) if isinstance(event, e.ToolResultEvent) else agent.add_call(event)
+    if isinstance(entry, CallView) and (entry.waits_for or entry.tool == ASKING_TOOL):
+        _update_waiting(view, agent, event.ts)
     plan = view.plans.get(agent.plan_id or "")
     step = view.step_of(agent)
-    if plan is None or step is None:
+    if plan is None or step is None or isinstance(event, e.ToolQueuedEvent):
         return _seen(view, agent, entry)
     goes_on, proved = isinstance(event, e.ToolResultEvent) and bool(event.files_changed), False
     if isinstance(event, e.ToolResultEvent):
@@ -436,8 +439,8 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     )
     view.requests[request.id] = agent.requests[request.id] = request
     call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
-    if call is not None and call.status == "queued":  # a call that is asked about has had its turn
-        call.status, call.waits_for = "running", ""
+    if call is not None:  # one that is asked about has had its turn
+        call.status, call.waits_for = "running", "request"
     return (*_seen(view, agent, call), *gone, *_update_waiting(view, agent, event.ts), key)
 
 
@@ -448,10 +451,9 @@ def _request_settled(
     if request is None or request.kind == "decision":
         return ()
     agent = view.agents.get(request.agent_id or "")
-    if agent is not None and isinstance(request.event, e.ApprovalRequestEvent):
-        call = agent.open_calls.get(request.event.tool_call_id)
-        if call is not None:
-            call.began_at = event.ts  # the time a person takes to answer is not the call's
+    call = None if agent is None else agent.open_calls.get(getattr(request.event, "tool_call_id", ""))
+    if call is not None:
+        call.began_at, call.waits_for = event.ts, ""  # the time a person takes to answer is not the call's
     _keep_answered(view, request, event, None if agent is None else agent.step_id)
     note = _answered_elsewhere(event)
     return (
@@ -481,7 +483,7 @@ def _keep_answered(view: View, request: RequestView, event: _Answer, step_id: st
 def _update_waiting(view: View, agent: AgentView, at: float) -> Changed:
     """Update whether an agent's turn, step and plan wait for a person from a moment on (unix seconds)."""
     if agent.turn is not None:
-        agent.turn.set_wait(at, for_a_person=bool(agent.requests))
+        agent.turn.set_wait(at, for_a_person=agent.waits_for_you)
     plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
     if plan is None:
         return ()
@@ -701,9 +703,9 @@ _HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_entry_handler(AgentView.add_piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
     (_entry_handler(AgentView.add_user_message), (e.UserMessageEvent,)),
     (_answer, (e.AssistantEvent,)),
-    (_entry_handler(AgentView.add_call), (e.ToolQueuedEvent, e.ToolArgumentsEvent)),
+    (_entry_handler(AgentView.add_call), (e.ToolArgumentsEvent,)),
     (_entry_handler(lambda agent, event: agent.transcript.add_output(event)), (e.ToolStreamEvent,)),
-    (_tool, (e.ToolCallEvent, e.ToolResultEvent)),
+    (_tool, (e.ToolQueuedEvent, e.ToolCallEvent, e.ToolResultEvent)),
     (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
     (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),

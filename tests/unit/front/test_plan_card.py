@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import process_time
 from typing import Any
 
@@ -13,6 +14,7 @@ from ipc import events as e
 from ipc.events import Event, StepOutline
 from vibe.front.cells import text_of
 from vibe.front.plan_card import SCALES, bar, card, drafted, planning_card, record
+from vibe.view.figures import clock
 from vibe.view.plan_view import PlanView, SpanView, StepView
 from vibe.view.view import View, apply
 
@@ -260,10 +262,21 @@ def test_a_failed_check_has_a_place_however_narrow_the_window_is(width: int) -> 
     assert {sum(cell_len(text) for text, _ in line) for line in lines} == {width}
 
 
-def test_who_waits_to_ask_a_question_is_not_said_to_be_silent() -> None:
-    asks = e.ToolCallEvent(tool_call_id="q", tool="ask_user_question", arguments={}, summary="Which?", **WHO)
-    ended = e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **WHO)
-    assert row_of(quickstart(ended, asks), "slugify", now=1120.0).endswith("queued: Which?")
+def test_who_waits_to_ask_waits_for_the_person_and_is_said_neither_to_work_nor_to_be_silent() -> None:
+    who: dict[str, Any] = {**WHO, "ts": 1100.0}
+    ended = e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **who)
+    which = "ask_user_question Which?"
+    asks = e.ToolCallEvent(tool_call_id="q", tool="ask_user_question", arguments={}, summary=which, **who)
+    calls = e.ToolCallEvent(tool_call_id="c", tool="bash", arguments={}, summary="bash ls", **who)
+    waits = e.ToolQueuedEvent(tool_call_id="c", tool="bash", summary="bash ls", waits_for="request", **who)
+    for events, words in (((asks,), "will ask: Which?"), ((calls, waits), "will ask: bash ls")):
+        view = quickstart(ended, *events)
+        row = row_of(view, "slugify", now=1120.0)
+        assert row.startswith("? ")
+        assert re.search("╍ .* 20 s ", row)
+        assert row.endswith(words)
+        worked = plan_of(view).steps["slugify"].worked(plan_of(view).clock(1100.0))
+        assert plan_of(view).steps["slugify"].worked(plan_of(view).clock(1120.0)) == worked
 
 
 def test_what_has_sent_nothing_for_long_says_so() -> None:
@@ -432,6 +445,18 @@ def test_a_bar_is_where_its_times_are(seconds: tuple[float, float | None], span:
 def test_the_scale_only_steps_up() -> None:
     rulers = [lines_of(quickstart(), now=1000.0 + seconds)[1] for seconds in range(80, 7200, 10)]
     assert len({*rulers}) <= len(SCALES)
+
+
+@pytest.mark.parametrize("width", [60, 66, 72, 80, 100, 120, 200])
+def test_the_labels_of_the_time_scale_stand_apart_and_at_whole_numbers(width: int) -> None:
+    for scale in [scale for scale in SCALES if scale >= 90]:
+        ruler = lines_of(quickstart(), now=1000.0 + scale, width=width)[1]
+        labels = re.findall(r"\S+(?: [sh]\b)?", ruler)
+        assert labels[0] == "0"
+        assert labels[-1] == clock(scale)
+        seconds = [scale * number / (len(labels) - 1) for number in range(1, len(labels))]
+        assert labels[1:] == [clock(each) for each in seconds]
+        assert all(each == int(each) for each in seconds)
 
 
 def drawing_seconds(steps: int) -> float:

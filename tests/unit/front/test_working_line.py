@@ -72,6 +72,7 @@ CASES = [
         120.0,
         "read · 2 s",
     ),
+    Case("a question waits for its turn", (PROMPT, called("ask_user_question", 105.0)), 120.0, ""),
     Case("a person has said yes", (PROMPT, called("bash", 105.0), APPROVAL, ALLOWED), 168.0, "bash · 2 s"),
     Case(
         "at rest",

@@ -112,7 +112,7 @@ CASES = [
         (CALL, e.ToolResultEvent(tool_call_id="1", tool="bash", status="denied", content="", **WHO)),
         "bash ls: denied",
     ),
-    Case("waits to ask", (CALL, QUEUED), "queued: bash ls"),
+    Case("waits to ask", (CALL, QUEUED), "will ask: bash ls"),
     Case("asks in its turn", (CALL, QUEUED, ASKED, ALLOWED), "bash ls"),
     Case("ran without asking", (CALL, QUEUED, PRINTED), "bash ls › a"),  # noqa: RUF001  a mark
     Case("approval wanted", (CALL, ASKED), "asks: bash"),
