@@ -9,15 +9,12 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from msgspec import Struct
 
 from planner.plan.diagnostics import GraphError
 from planner.plan.model import Child, Step
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 _SHOWN_IN_CYCLE = 12
 """The most steps of a cycle that a message names."""
 
@@ -143,14 +140,6 @@ def shown_cycle(cycle: Sequence[str]) -> str:
         half = _SHOWN_IN_CYCLE // 2
         cycle = [*cycle[:half], f"... {len(cycle) - _SHOWN_IN_CYCLE} more ...", *cycle[-half:]]
     return " -> ".join([*cycle, cycle[0]])
-
-
-def by_key(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key, keys and values in the order in which they come."""
-    found: dict[Key, list[Value]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
 
 
 def mean(numbers: Sequence[float], default: float) -> float:

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ipc.events import Expectation, PlanExpectation, StepOutline, WorkOrder
-from planner.plan.dag import by_key
+from vibe.system.grouping import by_key
 
 COMMAND: Final = "$"
 """The mode of a command in its ``kind``."""

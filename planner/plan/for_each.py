@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
-from planner.plan.dag import by_key
 from planner.plan.diagnostics import UnfilledError, listed, quoted
 from planner.plan.model import LONGEST_IN_PROMPT, Child, Dependency, Plan, Step
 from planner.plan.placeholders import (
@@ -29,6 +28,7 @@ from planner.plan.strict_json import JsonObject, list_in, object_in
 from planner.plan.write_claims import is_barred
 from subagents.step_model import MAX_ITEMS, ForEach
 from vibe.system.errors import UsageError
+from vibe.system.grouping import by_key
 
 ITEMS_REASON = "items"
 """Reason of a step that failed because its list is invalid or too few items completed, and of items skipped then."""

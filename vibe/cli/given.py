@@ -14,6 +14,7 @@ from vibe.core.config.loader import DENIED, INSTRUCTIONS, MCP, GivenSettings
 from vibe.core.config.paths import in_utf8
 from vibe.core.config.schema import known_key, parse_word, type_of
 from vibe.system.errors import UsageError
+from vibe.system.grouping import by_key
 
 SET = "--set"
 
@@ -24,9 +25,7 @@ def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> Giv
     Raises:
         UsageError: there is no such setting, or a file can't be used.
     """
-    by_flag: dict[str, list[str]] = {}
-    for flag, word in words:
-        by_flag.setdefault(flag, []).append(word)
+    by_flag = by_key(words)
     instructions = by_flag.get(INSTRUCTIONS, ())
     texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else in_utf8(word) for word in instructions)
     return GivenSettings(

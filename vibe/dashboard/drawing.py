@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import GraphError
 from planner.report.graph_svg import GraphLayout, curve, lay_out
+from vibe.system.grouping import by_key
 from vibe.view.plan_view import depths
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 196, 62, 26, 44, 10
@@ -46,13 +46,10 @@ def boxes_of(parents: Parents) -> dict[str, list[str]]:
     """
     if len(parents) <= MOST_BOXES:
         return {step_id: [step_id] for step_id in parents}
-    after: defaultdict[str, list[str]] = defaultdict(list)
-    for step_id, above in parents.items():
-        for parent in above:
-            after[parent].append(step_id)
-    alike: defaultdict[tuple[tuple[str, ...], ...], list[str]] = defaultdict(list)
-    for step_id, above in parents.items():
-        alike[tuple(sorted(above)), tuple(sorted(after[step_id]))].append(step_id)
+    after = by_key((parent, step_id) for step_id, above in parents.items() for parent in above)
+    alike = by_key(
+        ((frozenset(above), frozenset(after.get(step_id, ()))), step_id) for step_id, above in parents.items()
+    )
     if len(alike) > MOST_BOXES:
         return _layers(parents)
     return {members[0]: members for members in alike.values()}
@@ -61,9 +58,7 @@ def boxes_of(parents: Parents) -> dict[str, list[str]]:
 def _layers(parents: Parents) -> dict[str, list[str]]:
     depth = depths(parents)
     depth_per_box = -(-(max(depth.values()) + 1) // MOST_BOXES)
-    layers: defaultdict[int, list[str]] = defaultdict(list)
-    for step_id in parents:
-        layers[depth[step_id] // depth_per_box].append(step_id)
+    layers = by_key((depth[step_id] // depth_per_box, step_id) for step_id in parents)
     return {layers[number][0]: layers[number] for number in sorted(layers)}
 
 

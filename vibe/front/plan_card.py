@@ -17,7 +17,6 @@ from msgspec import Struct, structs
 from pydantic_core import from_json
 
 from ipc import events as e
-from planner.plan.dag import by_key
 from planner.plan.expectation import times_to_come
 from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
@@ -26,6 +25,7 @@ from vibe.front.cells import SPINNER, Line, Piece, cells_of, chained, cut, fit, 
 from vibe.front.event_text import step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
+from vibe.system.grouping import by_key
 from vibe.system.plain_text import counted, one_line, plus_minus
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took

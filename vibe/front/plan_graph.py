@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from ipc.events import StepOutline, WorkOrder
-from planner.plan.dag import by_key, mean, rising
+from planner.plan.dag import mean, rising
 from planner.plan.model import Plan
 from planner.plan.status import MARKS
 from planner.state.schedule import outline_of
@@ -23,6 +23,7 @@ from planner.state.state import StepState
 from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
 from vibe.front.event_text import step_title
 from vibe.front.request_text import visible
+from vibe.system.grouping import by_key
 from vibe.system.plain_text import counted, one_line
 from vibe.view.plan_view import depths
 

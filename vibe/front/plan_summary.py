@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from planner.plan.dag import by_key
 from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.core.messages import Outcome, total_of
 from vibe.front.next_command import decision_lines, try_again
 from vibe.front.plan_listing import removed_lines
+from vibe.system.grouping import by_key
 from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import CHECK
 from vibe.view.figures import dollars, short, took

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from planner.plan.dag import by_key
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
 from subagents.agent.subagent import earlier_subagents
@@ -18,6 +17,7 @@ from vibe.app.plan.usage_history import earlier_planning, revision_agents, spend
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Spending, total_of
 from vibe.core.session.folder import SavedSession, SessionLoader, Transcript, TranscriptError
+from vibe.system.grouping import by_key
 from vibe.system.plain_text import date_text
 
 By: TypeAlias = Literal["model", "project", "day", "plan"]

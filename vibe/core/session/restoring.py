@@ -19,6 +19,7 @@ from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import MOST_BYTES, NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
 from vibe.system.files import PRIVATE, put_file, replace_file
+from vibe.system.grouping import by_key
 from vibe.system.plain_text import some_of
 
 SET_ASIDE = "set-aside"
@@ -198,9 +199,7 @@ class Restoration:
         self._modes[path] = stat.S_IMODE(self._before[path].mode)
 
     def _write_files(self, files: Mapping[str, PathState]) -> None:
-        paths: dict[str, list[str]] = {}
-        for path, kept in files.items():
-            paths.setdefault(kept.blob, []).append(path)
+        paths = by_key((kept.blob, path) for path, kept in files.items())
         sizes = {kept.blob: kept.size for kept in files.values()}
         for blob, data in self._store.get(sizes):
             self._each(paths.pop(blob, ()), partial(self._write, data=data))
