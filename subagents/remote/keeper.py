@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -49,8 +49,7 @@ class Keeper:
         """Return what the run doesn't have yet. A tree that is slow to copy comes only at intervals, or if ``last``."""
         return [*self._changed_files(last=last), *self._tree(last=last)]
 
-    def _changed_files(self, *, last: bool) -> list[Frame]:
-        frames: list[Frame] = []
+    def _changed_files(self, *, last: bool) -> Iterator[Frame]:
         for name, now in _files(self._folder):
             before = self._seen.get(name)
             if now == before:
@@ -63,8 +62,7 @@ class Keeper:
             self._seen[name] = (now[0], start + len(data), now[2])
             if data or is_new:
                 first, *others = pieces_of(data)
-                frames += [FilePart(name, first, is_new=is_new), *(FilePart(name, piece) for piece in others)]
-        return frames
+                yield from (FilePart(name, first, is_new=is_new), *(FilePart(name, piece) for piece in others))
 
     def _tree(self, *, last: bool) -> list[Frame]:
         age = time.monotonic() - self._copied_at

@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         message = message.replace("expected one argument", "its value is missing: add it")
         has_command = any("|COMMAND" in str(action.metavar) for action in self._actions)
         otherwise = "write -- before a command with options of its own" if has_command else ""
-        raise CommandLineError(f"{_with_hint(message, self.options(), otherwise)}; see `{self.prog} --help`")
+        raise CommandLineError(f"{_with_hint(message, [*self.options()], otherwise)}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
         """Return the message for a missing argument; for a missing command, list all commands."""
@@ -107,15 +107,13 @@ class Parser(argparse.ArgumentParser):
             if action.option_strings and getattr(args, action.dest, None) not in (action.default, None, False, (), [])
         ]
 
-    def options(self) -> list[str]:
-        """Return all options of this command and its subcommands, whose unknown words argparse reports from the top."""
-        words: list[str] = []
+    def options(self) -> Iterator[str]:
+        """Yield all options of this command and its subcommands, whose unknown words argparse reports from the top."""
         for action in self._actions:
-            words += action.option_strings
+            yield from action.option_strings
             below = cast("object", action.choices)
             for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
-                words += parser.options() if isinstance(parser, Parser) else []
-        return words
+                yield from parser.options() if isinstance(parser, Parser) else ()
 
 
 ELSEWHERE = {

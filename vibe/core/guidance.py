@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -203,23 +203,21 @@ class Guidance(Struct, frozen=True, kw_only=True):
         return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
 
 
-def loaded_skills(conversation: Iterable[Message]) -> list[str]:
-    """Return the names of the skills that an agent loaded, or was started with, in a conversation."""
-    names: list[str] = []
+def loaded_skills(conversation: Iterable[Message]) -> Iterator[str]:
+    """Yield the names of the skills that an agent loaded, or was started with, in a conversation."""
     asked: dict[str, str] = {}
     for message in conversation:
         match message:
             case UserMessage() if LOADED in message.content:
-                names += _names(message.content.partition(LOADED)[2].partition("\n")[0])
+                yield from _names(message.content.partition(LOADED)[2].partition("\n")[0])
             case UserMessage() if started := re.match(INVOKED.format(name=r"(['\"])(.+?)\1"), message.content):
-                names.append(started[2])
+                yield started[2]
             case AssistantMessage():
                 asked |= {call.id: call.arguments for call in message.tool_calls if call.name == SKILL_TOOL}
             case ToolMessage() if message.status == "ok" and message.tool_call_id in asked:
-                names.append(str(json.loads(asked[message.tool_call_id]).get("name", "")))
+                yield str(json.loads(asked[message.tool_call_id]).get("name", ""))
             case _:
                 pass
-    return names
 
 
 def _names(line: str) -> list[str]:
@@ -270,7 +268,7 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
     skills = load_skills(loaded, nested)
     memory = memory_store(loaded.home, loaded.workdir, loaded.user_home)
     memory_section, memory_warning = _memory_section(memory)
-    hook_files = _hook_files(loaded)
+    hook_files = list(_hook_files(loaded))
     context = project_context(loaded, library) if snapshot and config.include_project_context else ProjectContext()
     unused = () if config.enable_experimental_hooks else _hooks_off(hook_files)
     return Guidance(
@@ -347,15 +345,14 @@ def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:
     return MemoryStore(folder=home / MEMORY, project=lineage[-1] if lineage else workdir.resolve())
 
 
-def _hook_files(loaded: LoadedConfig) -> list[HookFile]:
-    """Return the places of the user's hooks file and, in a trusted project, of the project's."""
+def _hook_files(loaded: LoadedConfig) -> Iterator[HookFile]:
+    """Yield the places of the user's hooks file and, in a trusted project, of the project's."""
     user = loaded.home / HOOKS_FILE
-    files = [HookFile(path=user, label=shown(user, loaded.user_home))]
+    yield HookFile(path=user, label=shown(user, loaded.user_home))
     if loaded.project_dir is not None:
         path = loaded.project_dir / HOOKS_FILE
         label = shown(path, loaded.user_home)
-        files.append(HookFile(path=path, label=label, project_dir=loaded.project_dir.parent))
-    return files
+        yield HookFile(path=path, label=label, project_dir=loaded.project_dir.parent)
 
 
 def _memory_section(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
@@ -78,17 +78,15 @@ def decide_command(plan_id: str, decision: Decision, *, in_chat: bool = False) -
     return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
 
 
-def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool = False) -> list[str]:
-    """Return each decision for people: the question, the options, and the command that takes it."""
-    lines: list[str] = []
+def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool = False) -> Iterator[str]:
+    """Yield each decision for people: the question, the options, and the command that takes it."""
     for decision in decisions:
         width = max(len(option.id) for option in decision.options)
-        lines.append(f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}")
+        yield f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}"
         for option in decision.options:
             described = f": {option.description}" if option.description else ""
-            lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
-        lines.append(f"  decide with: {decide_command(plan_id, decision, in_chat=in_chat)}")
-    return lines
+            yield f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}"
+        yield f"  decide with: {decide_command(plan_id, decision, in_chat=in_chat)}"
 
 
 def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict[str, Any]]:

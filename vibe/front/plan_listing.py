@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,15 @@ from vibe.system.errors import UsageError
 from vibe.system.plain_text import counted, date_text, one_line
 
 
-def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:
-    """Return a line per revision and per operation of it, below a heading; empty if there was no revision."""
-    lines: list[str] = ["", "Revisions:"] if revisions else []
+def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> Iterator[str]:
+    """Yield a line per revision and per operation of it, below a heading; empty if there was no revision."""
+    yield from ("", "Revisions:") if revisions else ()
     for revision in revisions:
         when = date_text(revision.ts, "%Y-%m-%d %H:%M:%S")
         by = f" by {one_line(revision.by)}" if revision.by else ""
         why = f": {one_line(revision.reason, 400)}" if revision.reason else ""
-        lines += [f"  {when}{by}{why}", *(f"    {text}" for text in _operations(revision))]
-    return lines
+        yield f"  {when}{by}{why}"
+        yield from (f"    {text}" for text in _operations(revision))
 
 
 def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, Any]]:
@@ -55,14 +55,12 @@ def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, 
     ]
 
 
-def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
-    """Return a line for each step that a revision removed from the plan."""
-    lines: list[str] = []
+def removed_lines(steps: Iterable[RemovedStep]) -> Iterator[str]:
+    """Yield a line for each step that a revision removed from the plan."""
     for removed in steps:
         begun, title = removed.step.begun, removed.step.outline.title
         attempts = f" after {counted(begun, 'attempt')}" if begun else ""
-        lines.append(f"removed from the plan: {removed.id}: {step_title(title)} ({removed.status.value}{attempts})")
-    return lines
+        yield f"removed from the plan: {removed.id}: {step_title(title)} ({removed.status.value}{attempts})"
 
 
 def version_lines(before: LoadedPlan, now: LoadedPlan) -> list[str]:
@@ -128,19 +126,18 @@ class PlanRead(Struct, frozen=True, kw_only=True):
             *(_step_line(step, self.state.steps[step.id], _item_name(step, self.plan)) for step in pages[page - 1]),
         ]
 
-    def lines(self, *, in_chat: bool = False) -> list[str]:
-        """Return the status of the plan and its steps, and the commands to give next, as ``try_again``."""
+    def lines(self, *, in_chat: bool = False) -> Iterator[str]:
+        """Yield the status of the plan and its steps, and the commands to give next, as ``try_again``."""
         summary, state = self.summary, self.state
-        lines = [plan_line(summary)]
+        yield plan_line(summary)
         for step in folded(self.plan, {step_id: step.status.value for step_id, step in state.steps.items()}).steps:
-            lines.append(_step_line(step, state.steps[step.id]))
-        lines += removed_lines([step for step, _ in self.removed])
-        lines += decision_lines(summary.plan_id, self.waiting, in_chat=in_chat)
+            yield _step_line(step, state.steps[step.id])
+        yield from removed_lines(step for step, _ in self.removed)
+        yield from decision_lines(summary.plan_id, self.waiting, in_chat=in_chat)
         if summary.can_go_on:
-            lines.append(f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}")
+            yield f"continue with: {'/plan resume' if in_chat else f'vibe plan resume {summary.plan_id}'}"
         if summary.status is PlanStatus.FAILED and summary.holder is None:
-            lines += try_again(summary.plan_id, list(state.steps.values()), state.outcome, in_chat=in_chat)
-        return lines
+            yield from try_again(summary.plan_id, list(state.steps.values()), state.outcome, in_chat=in_chat)
 
 
 def _item_name(child: Child, plan: Plan) -> str:

@@ -31,7 +31,7 @@ LEAST_SECONDS = 0.001
 def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     """Return the steps with their results, the changed files, the usage, and what to do next, as ``try_again``."""
     record = ended.record
-    lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines([step for step, _ in record.removed_steps])]
+    lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines(step for step, _ in record.removed_steps)]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
     printed = [step for step in own if not step.pattern or step.status is StepStatus.FAILED]
     lines += _command_output(printed, str(record.plan_id))
@@ -100,9 +100,8 @@ def _why(step: StepState) -> str:
     return one_line(why, WHY_LENGTH) if why else ""
 
 
-def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
-    """Return the output of failed commands and checks, and the last lines of the other commands."""
-    lines: list[str] = []
+def _command_output(steps: Sequence[StepState], plan_id: str) -> Iterator[str]:
+    """Yield the output of failed commands and checks, and the last lines of the other commands."""
     for step in steps:
         result = step.last_result
         failed = result.printed.splitlines()
@@ -111,10 +110,9 @@ def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
         if shown:
             cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
             whose = "check output" if step.reason == CHECK else "output"
-            lines += ["", f"{step.id}, {whose}:", *(f"  {_line(line)}" for line in cut)]
+            yield from ("", f"{step.id}, {whose}:", *(f"  {_line(line)}" for line in cut))
         if failed:
-            lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
-    return lines
+            yield f"  (all of it: vibe plan logs {plan_id} {step.id})"
 
 
 def _line(text: str) -> str:

@@ -91,20 +91,18 @@ def key_of(change: ChangedFile) -> FileKey:
     return change.step_id, change.path, change.attempt
 
 
-def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: bool) -> list[ReviewRow]:
-    """Return the rows of all changes, one below the other; if ``wide``, old and new text side by side."""
-    rows: list[ReviewRow] = []
+def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: bool) -> Iterator[ReviewRow]:
+    """Yield the rows of all changes, one below the other; if ``wide``, old and new text side by side."""
     for number, change in enumerate(changes):
-        rows += [ReviewRow(file=number), ReviewRow(file=number, note="")]
+        yield from (ReviewRow(file=number), ReviewRow(file=number, note=""))
         for row in _of_diff(number, change, wide=wide):
-            rows.append(row)
+            yield row
             place = key_of(change), row.line
             if place in draft.comments and may_comment(row, change):
                 first, text = draft.comments[place]
                 which = f"{first}–{row.line}: " if first < row.line else ""  # noqa: RUF001  to
-                rows.append(ReviewRow(file=number, comment=which + text))
-        rows.append(ReviewRow(file=number, note=""))
-    return rows
+                yield ReviewRow(file=number, comment=which + text)
+        yield ReviewRow(file=number, note="")
 
 
 def may_comment(row: ReviewRow, change: ChangedFile) -> bool:

@@ -5,7 +5,7 @@ Everything here is pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Any, Final, TypeAlias
 
@@ -122,22 +122,20 @@ def request_line(row: Row, cols: int) -> Line:
 
 def list_body(
     rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: ListPlace | None, query: str, now: float, cols: int
-) -> list[tuple[Line, ListPlace | None]]:
-    """Return the lines of the list, each exactly ``cols`` cells wide, with the place it stands for.
+) -> Iterator[tuple[Line, ListPlace | None]]:
+    """Yield the lines of the list, each exactly ``cols`` cells wide, with the place it stands for.
 
     A run with requests is no place of its own: its line stands for its first request.
     """
-    body: list[tuple[Line, ListPlace | None]] = []
     for heading, keys in grouped(rows, query).items():
-        body.append((fit([(f" {heading}", "bold muted")], cols), None))
+        yield fit([(f" {heading}", "bold muted")], cols), None
         for key in keys:
             asked = asked_by(key, requests)
             mark = "▸" if chosen is not None and chosen.run == key else " "
-            body.append((run_line(rows[key], now, cols, mark), asked[0] if asked else ListPlace(key)))
+            yield run_line(rows[key], now, cols, mark), asked[0] if asked else ListPlace(key)
             for place in asked:
                 line = request_line(requests[place.request], cols)
-                body.append(([(text, "chosen") for text, _ in line] if place == chosen else line, place))
-    return body
+                yield [(text, "chosen") for text, _ in line] if place == chosen else line, place
 
 
 def request_detail(request: RequestView, cols: int) -> list[Line]:

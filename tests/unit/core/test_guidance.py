@@ -77,21 +77,21 @@ def test_a_skill_loaded_by_its_command_restricts_the_agent_that_goes_on(
 def test_a_started_skill_with_a_quote_in_its_name_is_read_off_a_conversation(tmp_path: Path) -> None:
     write_skill(tmp_path, "editor's", tools="Read")
     desk = Guidance(skills=SkillManager(SkillSources(user=(tmp_path,)))).for_agent(place(tmp_path))
-    assert loaded_skills([UserMessage(desk.prompt("/editor's choice"))]) == ["editor's"]
+    assert list(loaded_skills([UserMessage(desk.prompt("/editor's choice"))])) == ["editor's"]
 
 
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
     desk = Guidance(skills=skills).for_agent(place(tmp_path))
     started = UserMessage(desk.prompt("/find it"))
     conversation = [started, *loading("look"), *loading("gone", status="error"), UserMessage("/look is no start")]
-    assert loaded_skills(conversation) == ["find", "look"]
+    assert list(loaded_skills(conversation)) == ["find", "look"]
 
 
 def test_a_shortened_conversation_still_restricts_who_goes_on_with_it(tmp_path: Path, skills: SkillManager) -> None:
     calls = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
     (reminder,) = calls.reminders()
     shortened = [UserMessage(f"A summary.\n\n{reminder}\n\nMore."), UserMessage(f"{LOADED}no list")]
-    assert loaded_skills(shortened) == ["look"]
+    assert list(loaded_skills(shortened)) == ["look"]
     assert Guidance(skills=skills).for_agent(place(tmp_path)).reminders() == ()
 
 

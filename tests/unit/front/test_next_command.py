@@ -29,7 +29,7 @@ def decision(*, several: bool) -> Decision:
     ],
 )
 def test_an_open_decision_says_what_to_type_where_it_is_read(*, in_chat: bool, several: bool, command: str) -> None:
-    assert decision_lines("p", [decision(several=several)], in_chat=in_chat) == [
+    assert [*decision_lines("p", [decision(several=several)], in_chat=in_chat)] == [
         "decision db: Which?",
         "  sqlite  SQLite",
         "  files   Files: one a list",

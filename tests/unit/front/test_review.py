@@ -19,7 +19,7 @@ def drawn(
     draft: ReviewDraft = DRAFT, cols: int = 80, *, wide: bool = False, changes: tuple[int, ...] = (0,)
 ) -> list[str]:
     shown = [SHOP[number] for number in changes]
-    rows = review_rows(shown, draft, wide=wide)
+    rows = list(review_rows(shown, draft, wide=wide))
     lines = [draw_row(row, shown[row.file], draft, cols, wide=wide) for row in rows]
     assert {cells_of(line) for line in lines} == {cols}
     return [text(line) for line in lines]
@@ -66,7 +66,7 @@ def test_rows_fit_narrow_windows(cols: int) -> None:
 
 def test_what_is_no_text_is_said_and_has_no_lines() -> None:
     change = changed("a", "pic.png", None, None)
-    rows = review_rows([change], DRAFT, wide=False)
+    rows = list(review_rows([change], DRAFT, wide=False))
 
     assert not any(row.is_code for row in rows)
 
@@ -80,7 +80,7 @@ def test_a_removed_file_can_be_commented_on_and_a_line_that_went_cannot() -> Non
         return sum(bool(row.comment) for row in review_rows(changes, draft, wide=wide))
 
     assert (commented(0), commented(1), commented(1, wide=True)) == (1, 1, 1)
-    head = draw_row(review_rows([gone], DRAFT, wide=False)[0], gone, DRAFT, 60, wide=False)
+    head = draw_row(next(review_rows([gone], DRAFT, wide=False)), gone, DRAFT, 60, wide=False)
     assert text(head).startswith("x.py  by a  deleted")
 
 

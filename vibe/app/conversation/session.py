@@ -315,15 +315,14 @@ class EarlierMessages(Struct, frozen=True):
     messages: Sequence[Message]
 
 
-def ids_of(paths: VibePaths, session_id: str) -> list[str]:
-    """Return the ids a conversation has had since it was begun or cleared, newest first. Reads files."""
-    found = [session_id]
+def ids_of(paths: VibePaths, session_id: str) -> Iterator[str]:
+    """Yield the ids a conversation has had since it was begun or cleared, newest first. Reads files."""
+    yield session_id
     with suppress(BrokenSessionError):
         for parent in _ancestors(paths, session_id):
             if read_meta(_folder(paths, parent).path).outcome == CLEARED:
                 break
-            found.append(parent)
-    return found
+            yield parent
 
 
 def begins_with_summary(messages: Sequence[Message]) -> bool:

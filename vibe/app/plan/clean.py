@@ -317,21 +317,20 @@ def _find_named(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanF
 
 def _clean_orphans(
     repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
-) -> list[Cleaned]:
+) -> Iterator[Cleaned]:
     going = orphans.empty
     if named:
         going = structs.replace(going, branches=(*going.branches, *orphans.unmerged))
     if going and not dry_run:
         remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
-    cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
+    yield Cleaned(plan_id=orphans.plan_id, found=going)
     if orphans.unmerged and not named:
         why = (
             f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in {str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
         left = PlanWorktrees(branches=orphans.unmerged)
-        cleaned.append(Cleaned(plan_id=orphans.plan_id, found=left, kept_because=why))
-    return cleaned
+        yield Cleaned(plan_id=orphans.plan_id, found=left, kept_because=why)
 
 
 def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> Cleaned:

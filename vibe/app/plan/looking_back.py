@@ -87,7 +87,7 @@ class PastPlan(Struct, frozen=True):
 
 def plans_of_session(host: Host, session_id: str, *, is_summarised: bool) -> list[PastPlan]:
     """Return the plans of a conversation as ``plans_of`` does, including those from before a summary. Reads files."""
-    ids = ids_of(VibePaths(host.home), session_id)
+    ids = set(ids_of(VibePaths(host.home), session_id))
     return plans_of(Registry(host.home, host.runtime_dir), ids, newer=session_id if is_summarised else "")
 
 

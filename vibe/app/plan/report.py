@@ -56,7 +56,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             dropped=content.dropped,
             state=state,
             spent=spending_by_attempt(state, folder),
-            revisions=revision_agents(folder),
+            revisions=tuple(revision_agents(folder)),
             pid=pid,
         )
         return ReadReport(report=sources.report(), loaded=loaded)

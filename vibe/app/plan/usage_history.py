@@ -51,16 +51,13 @@ def revisions_folder(folder: PlanFolder) -> Path:
     return folder.path / "planner"
 
 
-def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
-    """Return the failed steps, each with the agent that revised the plan and its usage. Reads files."""
-    found: list[tuple[str, AgentUsage]] = []
+def revision_agents(folder: PlanFolder) -> Iterator[tuple[str, AgentUsage]]:
+    """Yield the failed steps, each with the agent that revised the plan and its usage. Reads files."""
     for path in sorted(revisions_folder(folder).glob("*.jsonl")):
         step_id, _, agent_id = path.stem.partition(".")
         with suppress(TranscriptError):  # a damaged one does no harm, since it is never resumed
             talk = Transcript.peek(path)
-            used = AgentUsage(agent_id=agent_id, agent=CALLER, usage=talk.usage, cost_usd=talk.cost_usd)
-            found.append((step_id, used))
-    return found
+            yield step_id, AgentUsage(agent_id=agent_id, agent=CALLER, usage=talk.usage, cost_usd=talk.cost_usd)
 
 
 class PlanningSpent(Struct, frozen=True):

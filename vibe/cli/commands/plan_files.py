@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,18 +128,18 @@ def _shown_document(found: _Found) -> dict[str, Any]:
     return document
 
 
-def _shown(found: _Found) -> list[str]:
+def _shown(found: _Found) -> Iterator[str]:
     plan, statuses, reused = found.loaded.plan, found.statuses, found.state.reused()
-    lines = [one_line(plan.goal, 400), *_about(plan), ""]
+    yield from (one_line(plan.goal, 400), *_about(plan), "")
     for step in found.loaded.folded(statuses).plan.steps:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
         mark = REUSED_MARK if step.id in reused else MARKS[status.value]
-        lines.append(f"{mark} {step.id}: {one_line(readable_title(step.title), 400)} [{step.mode.value}]")
-        lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
-        lines += [f"    reused from plan {reused[step.id]}"] if step.id in reused else []
-    lines += revision_lines(found.state.revisions)
-    return [*lines, *decision_lines(found.plan_id, found.open_decisions)]
+        yield f"{mark} {step.id}: {one_line(readable_title(step.title), 400)} [{step.mode.value}]"
+        yield from (f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after))
+        yield from [f"    reused from plan {reused[step.id]}"] if step.id in reused else ()
+    yield from revision_lines(found.state.revisions)
+    yield from decision_lines(found.plan_id, found.open_decisions)
 
 
 def _about(plan: Plan) -> list[str]:

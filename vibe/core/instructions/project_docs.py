@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -59,7 +59,7 @@ class ProjectDocs(Struct, frozen=True, kw_only=True):
         warnings: list[str] = []
         files = [file for folder in lineage if trusts(folder) for file in _files_in(folder, trusts, warnings)]
         files += _files_in(home, lambda _: True, warnings)
-        docs = _read_all(files, MAX_BYTES, warnings)
+        docs = [*_read_all(files, MAX_BYTES, warnings)]
         return cls(docs=tuple(reversed(docs)), warnings=tuple(warnings))
 
     def prompt_section(self) -> str:
@@ -134,7 +134,7 @@ def _files_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Sequence[Pat
     return []
 
 
-def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[ProjectDoc]:
+def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> Iterator[ProjectDoc]:
     """Read the files that are not empty, cut each to its share of ``room`` bytes, and warn about what was cut."""
     texts: dict[Path, bytes] = {}
     for path in files:
@@ -150,15 +150,13 @@ def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[Pro
         elif encoded:
             texts[path] = encoded
     rooms = _shares({path: len(encoded) for path, encoded in texts.items()}, room)
-    docs: list[ProjectDoc] = []
     for path, encoded in texts.items():
         kept = encoded[: rooms[path]].decode(errors="ignore")
         dropped = len(encoded) - len(kept.encode())
         if dropped:
             warnings.append(f"{path}: {dropped} bytes are left out, all AGENTS.md files may have {MAX_BYTES} together")
         if kept:
-            docs.append(ProjectDoc(path=path, text=kept, dropped=dropped))
-    return docs
+            yield ProjectDoc(path=path, text=kept, dropped=dropped)
 
 
 def _shares(sizes: Mapping[Path, int], room: int) -> dict[Path, int]:

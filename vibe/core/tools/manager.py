@@ -687,18 +687,16 @@ def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
 
 def _table_problems(
     tools: ToolManager, profile: AgentProfile, tool: str, table: Mapping[str, Any]
-) -> list[ConfigError]:
+) -> Iterator[ConfigError]:
     model = tools.available[tool].config_class()
-    problems: list[ConfigError] = []
     for key in table:
         near = closest(key, model.model_fields)
         if key not in model.model_fields and near:
-            problems.append(_problem(profile, (tool, key), f"unknown setting of {tool}, {did_you_mean(near)}"))
+            yield _problem(profile, (tool, key), f"unknown setting of {tool}, {did_you_mean(near)}")
     try:
         model.model_validate({**tools.get_tool_config(tool).model_dump(), **table})
     except ValidationError as error:
-        problems.append(_problem(profile, (tool,), "; ".join(describe_problems(error, ""))))
-    return problems
+        yield _problem(profile, (tool,), "; ".join(describe_problems(error, "")))
 
 
 def _problem(profile: AgentProfile, path: tuple[str, ...], problem: str) -> ConfigError:

@@ -212,13 +212,11 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
     return ""
 
 
-def _unignored_in(folder: Path) -> list[str]:
-    """Return the names that the ignore files in ``folder`` exclude with ``!``, which makes hidden files visible too."""
-    found: list[str] = []
+def _unignored_in(folder: Path) -> Iterator[str]:
+    """Yield the names that the ignore files in ``folder`` exclude with ``!``, which makes hidden files visible too."""
     for name in IGNORE_FILES:
         lines = text_of(folder / name, IGNORE_BYTES).splitlines()
-        found += [line[1:].strip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!")]
-    return found
+        yield from (line[1:].strip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!"))
 
 
 def _stays_hidden(name: str, unignored: Sequence[str]) -> bool:

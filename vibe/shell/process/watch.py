@@ -265,15 +265,13 @@ def _is_group(leader: int) -> bool:
     return True
 
 
-def _descendants(root: int) -> list[int]:
-    """Return all processes below ``root``."""
-    found: list[int] = []
+def _descendants(root: int) -> Iterator[int]:
+    """Yield all processes below ``root``."""
     waiting = [root]
     while waiting:
         for pid in _children(waiting.pop()):
-            found.append(pid)
+            yield pid
             waiting.append(pid)
-    return found
 
 
 def _children(parent: int) -> Iterator[int]:

@@ -172,17 +172,16 @@ class FileIndex:
             if is_stale():
                 return None
             worst = top[-1][0] if len(top) == most else NOTHING_YET
-            top = sorted(top + _better(files, query, chunk, worst))[:most]
+            top = sorted([*top, *_better(files, query, chunk, worst)])[:most]
         return [files.paths[place] for _, place in top]
 
 
-def _better(files: IndexedFiles, query: str, chunk: Sequence[int], worst: int) -> list[tuple[int, int]]:
-    """Return the cost and the place of each file of a chunk that costs less than ``worst``.
+def _better(files: IndexedFiles, query: str, chunk: Sequence[int], worst: int) -> Iterator[tuple[int, int]]:
+    """Yield the cost and the place of each file of a chunk that costs less than ``worst``.
 
     Once enough files have the query in their basename, looking into the basename is enough to rule out most others.
     """
     wanted, masks = letters(query), files.masks
-    found: list[tuple[int, int]] = []
     for place in [place for place in chunk if masks[place] & wanted == wanted]:
         path = files.lowered[place]
         base = path.rfind("/") + 1
@@ -193,8 +192,7 @@ def _better(files: IndexedFiles, query: str, chunk: Sequence[int], worst: int) -
             continue
         known = cost(query, path)
         if known is not None and known < worst:
-            found.append((known, place))
-    return found
+            yield known, place
 
 
 def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:

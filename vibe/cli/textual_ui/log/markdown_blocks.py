@@ -204,17 +204,15 @@ def blocks_of(text: str, cols: int, *, is_open: bool = False) -> Iterator[LogBlo
             gap = [LogBlock(Content(""))]
 
 
-def top_blocks(text: str) -> list[TopBlock]:
-    """Return the top-level blocks of a text."""
-    found: list[TopBlock] = []
+def top_blocks(text: str) -> Iterator[TopBlock]:
+    """Yield the top-level blocks of a text."""
     first = 0
     tokens = _parser().parse(text)
     for number, token in enumerate(tokens):
         if token.level == 0 and token.nesting != 1:
             start, end = tokens[first].map or (0, 0)
-            found.append(TopBlock(start, end, tokens[first : number + 1]))
+            yield TopBlock(start, end, tokens[first : number + 1])
             first = number + 1
-    return found
 
 
 @lru_cache(_KEPT)

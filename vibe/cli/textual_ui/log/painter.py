@@ -137,7 +137,7 @@ class AnswerRows:
         """Move the rows of blocks that more text can't change to ``_kept``."""
         self._line = None
         rest = text[len(self.done) :]
-        tops, lines = top_blocks(rest), rest.split("\n")
+        tops, lines = list(top_blocks(rest)), rest.split("\n")
         if tops and (tops[-1].tokens[0].type != "paragraph_open" or tops[-1].end == len(lines) - 1):
             lines = lines[: tops.pop().start + 1]  # no empty line has ended it
         for top in tops:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -75,14 +75,12 @@ def _plans_since(before: ViewSnapshot, view: View) -> list[str]:
     return [HEADINGS[plan.status].lower().replace("plan", "the plan", 1) for plan in changed if plan.status in HEADINGS]
 
 
-def _steps_since(before: ViewSnapshot, view: View) -> list[str]:
+def _steps_since(before: ViewSnapshot, view: View) -> Iterator[str]:
     steps = [(plan.id, step.id, step.status) for plan in view.plans.values() for step in plan.steps.values()]
-    phrases: list[str] = []
     for status in ("completed", "failed", "skipped", "cancelled"):
         ids = [name for plan, name, now in steps if now == status and before.steps.get((plan, name)) != status]
         named = f" ({some_of(ids, MOST_NAMED)})" if status == "failed" else ""
-        phrases += [f"{counted(len(ids), 'step')} {status}{named}"] if ids else []
-    return phrases
+        yield from [f"{counted(len(ids), 'step')} {status}{named}"] if ids else ()
 
 
 def next_lines(plan: PlanView) -> list[str]:

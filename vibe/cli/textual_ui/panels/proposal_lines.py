@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -84,54 +84,52 @@ def plan_page(
     return [*head, *graph, *block, Line(), *asked], drawing.places
 
 
-def step_page(shown: ShownProposal) -> list[Line]:
-    """Return all there is to know of the chosen step: its prompt in full, its checks, and what this version changed."""
+def step_page(shown: ShownProposal) -> Iterator[Line]:
+    """Yield all there is to know of the chosen step: its prompt in full, its checks, and what this version changed."""
     event, before = shown.event, shown.before
     outline = next(step for step in event.steps if step.id == shown.chosen)
     step = _steps(event.document).get(outline.id, {})
-    lines = [Line(text=f"{plain_line(outline.id)}  {step_title(outline.title)}", style="bold", indent=2)]
-    lines.append(Line(text=plain_line(" · ".join(_about(outline, shown))), style="$foreground-muted", indent=2))
+    yield Line(text=f"{plain_line(outline.id)}  {step_title(outline.title)}", style="bold", indent=2)
+    yield Line(text=plain_line(" · ".join(_about(outline, shown))), style="$foreground-muted", indent=2)
     task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
-    lines += [Line(), *(_command_rows(task) if step.get("command") else text_lines(task))]
+    yield Line()
+    yield from _command_rows(task) if step.get("command") else text_lines(task)
     checks = (
         outline.order.verify if outline.order else [str(one) for one in cast("list[object]", step.get("verify", []))]
     )
     if checks:
-        lines += [Line(), Line(text="checked by:", style="$foreground-muted")]
-        lines += [row for one in checks for row in _command_rows(one)]
+        yield from (Line(), Line(text="checked by:", style="$foreground-muted"))
+        yield from (row for one in checks for row in _command_rows(one))
     old = _steps(before.document).get(outline.id) if before is not None else None
     if before is not None and old is not None and old != step:
-        lines += [Line(), Line(text=f"changed since version {before.draft}:", style="$text-warning")]
+        yield from (Line(), Line(text=f"changed since version {before.draft}:", style="$text-warning"))
         for name in _differing(old, step):
-            lines += _field_change(name, old.get(name), step.get(name))
-    return lines
+            yield from _field_change(name, old.get(name), step.get(name))
 
 
-def commands_page(shown: ShownProposal) -> list[Line]:
-    """Return every command of the plan in full, its decisions and bounds, and what was repaired in it."""
+def commands_page(shown: ShownProposal) -> Iterator[Line]:
+    """Yield every command of the plan in full, its decisions and bounds, and what was repaired in it."""
     event = shown.event
-    lines = [Line(text=plain_line(event.goal), style="bold", indent=2), Line()]
+    yield from (Line(text=plain_line(event.goal), style="bold", indent=2), Line())
     if event.commands:
-        lines.append(Line(text=f"{_unasked(event.commands)}:", style="bold"))
+        yield Line(text=f"{_unasked(event.commands)}:", style="bold")
     for one in event.commands:
         what = ", check" if one.purpose == "verify" else ""
-        lines.append(Line(text=f"{plain_line(one.step_id)}{what}", style="$foreground-muted"))
-        lines += _command_rows(one.command)
-    lines += [Line(), *_decisions(event.document), *_limits_of(event.estimate)]
+        yield Line(text=f"{plain_line(one.step_id)}{what}", style="$foreground-muted")
+        yield from _command_rows(one.command)
+    yield from (Line(), *_decisions(event.document), *_limits_of(event.estimate))
     for text in event.repairs:
-        lines.append(Line(text=f"fixed in the model's plan: {plain_line(text)}", style="$foreground-muted", indent=2))
-    return lines
+        yield Line(text=f"fixed in the model's plan: {plain_line(text)}", style="$foreground-muted", indent=2)
 
 
-def text_lines(text: str) -> list[Line]:
-    """Return text as a model reads it, with the code in fences highlighted by its language."""
-    lines: list[Line] = []
+def text_lines(text: str) -> Iterator[Line]:
+    """Yield text as a model reads it, with the code in fences highlighted by its language."""
     code: list[str] = []
     fence, language = "", ""
     for row in plain(text).expandtabs(4).split("\n"):
         mark = row.strip()[:3]
         if fence and row.strip() == fence:
-            lines += _code(code, language)
+            yield from _code(code, language)
             fence, code = "", []
         elif fence:
             code.append(row)
@@ -139,8 +137,8 @@ def text_lines(text: str) -> list[Line]:
             fence, language = mark, row.strip().strip("`~ ").split(" ")[0]
         else:
             style = "bold $text-primary" if row.startswith("#") else ""
-            lines.append(Line(text=row, style=style, indent=2 if row.lstrip().startswith(("-", "*")) else 0))
-    return [*lines, *_code(code, language)]
+            yield Line(text=row, style=style, indent=2 if row.lstrip().startswith(("-", "*")) else 0)
+    yield from _code(code, language)
 
 
 def _code(rows: Sequence[str], language: str) -> list[Line]:
@@ -223,12 +221,12 @@ def _block(shown: ShownProposal, cols: int) -> list[Line]:
         own = groups(shown.event.steps).get(shown.chosen, ())
         left: list[Piece] = [("▸ ", "accent"), (shown.chosen, "bold")]
         return [_row(spread(left, [(f"{counted(len(own), 'step')} · Enter shows them", "muted")], cols))]
-    blocks = {step.id: _step_rows(step, shown, cols) for step in shown.steps}
+    blocks = {step.id: [*_step_rows(step, shown, cols)] for step in shown.steps}
     lines = [_row(row) for row in blocks.get(shown.chosen, [])]
     return [*lines, *[Line()] * (max(map(len, blocks.values()), default=0) - len(lines))]
 
 
-def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[Piece]]:
+def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> Iterator[list[Piece]]:
     order = step.order or WorkOrder()
     facts = [
         step.mode,
@@ -236,7 +234,7 @@ def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[
         *_limits(order.max_tokens, price=order.max_price),
     ]
     name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
-    rows = [spread([*name, (step_title(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
+    yield spread([*name, (step_title(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)
     tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""
     texts = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
     texts += [("runs", visible(order.command))] if order.command else []
@@ -246,8 +244,7 @@ def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[
     for number, (word, text) in enumerate(texts):
         fact: list[Piece] = [(tries, "muted")] if tries and number == len(texts) - bool(also) - 1 else []
         risky = "failed" if word == "also" and order.side_effects else "muted" if word == "also" else ""
-        rows.append(spread([*fit([("  " + word, "muted")], _NAMES), (text, risky)], fact, cols))
-    return rows
+        yield spread([*fit([("  " + word, "muted")], _NAMES), (text, risky)], fact, cols)
 
 
 def _models(order: WorkOrder) -> str | None:

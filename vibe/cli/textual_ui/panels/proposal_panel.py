@@ -92,9 +92,9 @@ class ProposalPanel(PanelFrame):
         self._chosen = self._chosen or pages.first_choice(self.event, self._group)
         shown = pages.ShownProposal(event=self.event, before=self._before, chosen=self._chosen, group=self._group)
         if self._page is Page.COMMANDS:
-            return pages.commands_page(shown)
+            return list(pages.commands_page(shown))
         if self._page is Page.STEP:
-            return pages.step_page(shown)
+            return list(pages.step_page(shown))
         cols, rows = self._room
         lines, self._places = pages.plan_page(shown, cols, rows, self._revision)
         return lines

@@ -79,7 +79,7 @@ class SavedTalk:
         while start and isinstance(messages[start], ToolMessage):
             start -= 1  # a result is shown together with its call
         self._end = start
-        entries = history_entries(messages[start:end], start)
+        entries = list(history_entries(messages[start:end], start))
         for place, record in self._records if self._part is self._saved else ():
             before = len(messages) if place is None else min(place, len(messages))
             if start <= before < end or before == end == len(messages):
@@ -220,22 +220,20 @@ def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
                 yield event
 
 
-def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntry]:
-    """Return log entries for the messages of a resumed conversation; ``first`` is the index of the first message."""
-    shown: list[LogEntry] = []
+def history_entries(messages: Iterable[Message], first: int = 0) -> Iterator[LogEntry]:
+    """Yield log entries for the messages of a resumed conversation; ``first`` is the index of the first message."""
     calls: dict[str, LogEntry] = {}
     for index, message in enumerate(messages, first):
         if isinstance(message, UserMessage):
-            shown.append(_user_entry(message, index))
+            yield _user_entry(message, index)
         elif isinstance(message, AssistantMessage):
-            shown += _assistant_entries(message, index, calls)
+            yield from _assistant_entries(message, index, calls)
         elif isinstance(message, ToolMessage):
             call = calls.pop(message.tool_call_id, None)
             if call is not None:
                 call.status = "cancelled" if message.status == "interrupted" else message.status
                 call.images = len(message.images)
                 call.set_text(message.content)
-    return shown
 
 
 def _user_entry(message: UserMessage, index: int) -> LogEntry:

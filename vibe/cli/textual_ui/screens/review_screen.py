@@ -96,7 +96,7 @@ class ReviewSheet(ScrollView, can_focus=True):
     def renew(self) -> None:
         """Make the rows again, and keep the mark on the same line."""
         was = self.row if self.rows else None
-        self.rows = review.review_rows(self._changes, self._draft, wide=self.wide)
+        self.rows = list(review.review_rows(self._changes, self._draft, wide=self.wide))
         self.virtual_size = Size(self.size.width, len(self.rows))
         if was is None:
             self.mark_file(0)

@@ -239,11 +239,11 @@ class RunsScreen(Screen[str]):
             return [fit([(" vibe", "bold")], cols), fit([], cols), fit([(f" {LOOKING}", "muted")], cols)]
         runs, requests, now = board.rows(), board.requests(), self._desk.clock()
         self._show_settled(board)
-        body = list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)
+        body = [*list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)]
         self._places = list(dict.fromkeys(place for _, place in body if place is not None))
         if self._desk.chosen not in self._places:
             self._desk.chosen = self._nearest()
-            body = list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)
+            body = [*list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)]
         room = max(1, rows - FRAME)
         body = self._in_sight(body, cols, room)
         self._shown = [place for _, place in body]

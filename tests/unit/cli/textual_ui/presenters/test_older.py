@@ -37,7 +37,7 @@ def test_a_resumed_conversation_is_shown_from_its_messages() -> None:
         ToolMessage("no", "3", "read", status="denied"),
         AssistantMessage("done", interrupted=True),
     ]
-    entries = history_entries(messages)
+    entries = list(history_entries(messages))
     assert [(entry.kind, entry.title or entry.text, entry.status, entry.message_index) for entry in entries] == [
         ("user", "go", "done", 0),
         ("reasoning", "thought", "done", 1),
