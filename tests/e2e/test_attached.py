@@ -126,6 +126,11 @@ def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, t
     plan, _ = printed(process, r"plan (\S+) starts(.*)")
     vibe.at(tmux, "--attach", plan)
     tmux.wait_for("0/2 · ")
+    tmux.wait_for("> /steer STEP TEXT tells a step's agent something")
+    tmux.type("just do it")
+    tmux.wait_for("this run executes a plan; it takes no prompt, only pause")
+    tmux.wait_for("> just do it")  # what was not taken is given back
+    tmux.press("C-c")
     tmux.type("/skip after")
     tmux.wait_for("skip")
     tmux.type("/nonsense")

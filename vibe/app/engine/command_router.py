@@ -35,5 +35,5 @@ class CommandRouter:
         if function is not None:
             return await function(command)
         known = ", ".join(map(tag_of, self._functions))
-        takes = f"it takes {known}, not {tag_of(command)}" if known else f"it does not take {tag_of(command)}"
+        takes = f"it takes no {tag_of(command)}, only {known}" if known else f"it does not take {tag_of(command)}"
         return refusal("refused", f"{self._about}; {takes}")

@@ -62,6 +62,8 @@ PLAN_MODE = "plan"
 PLAN_HINT = "Enter proposes a plan · / commands · @ files · ! shell"
 BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
 PLANNING_HINT = "Ctrl+S tells the planner something"
+RUN_HINT = "/steer STEP TEXT tells a step's agent something · / commands"
+"""The placeholder for the run of a plan in another process, which takes no prompts."""
 
 Chosen = TypeVar("Chosen")
 Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
@@ -243,7 +245,8 @@ class ChatScreen(LowestScreen):
         agent = view.agents.get(self.ticker.agent_id) or view.main
         works = agent is not None and agent.prompt is not None
         plans = agent is not None and agent.profile == PLAN_MODE
-        idle = PLANNING_HINT if is_busy(planner(view)) else PLAN_HINT if plans else HINT
+        usual = RUN_HINT if agent is None and view.plan is not None else HINT
+        idle = PLANNING_HINT if is_busy(planner(view)) else PLAN_HINT if plans else usual
         self.prompt.hint(BUSY_HINT if works else idle)
         self.prompt.set_class(agent is not None and agent.approvals == "all", "unasked")
 

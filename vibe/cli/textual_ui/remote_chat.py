@@ -78,12 +78,12 @@ class RemoteChat:
         """Give the run's conversation a prompt; images can't be sent along."""
         if images:
             self._stage.give_back(prompt, "images can't be sent to a run of another process: leave them out")
-            return
-        self._submit(GivePrompt(text=prompt, by=BY))
+        else:
+            self._tasks.start_soon(self._send, GivePrompt(text=prompt, by=BY), prompt)
 
     def steer(self, text: str) -> bool:
         """Tell the run's agent at work something."""
-        self._submit(Steer(text=text, by=BY))
+        self._tasks.start_soon(self._send, Steer(text=text, by=BY), text)
         return True
 
     def interrupt(self) -> bool:
@@ -91,7 +91,7 @@ class RemoteChat:
         main = self._stage.store.view.main
         if main is None or main.prompt is None:
             return False
-        self._submit(Interrupt(by=BY))
+        self._tasks.start_soon(self._send, Interrupt(by=BY))
         return True
 
     def send_back(self) -> None:
@@ -109,7 +109,7 @@ class RemoteChat:
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Tell one of the run's agents at work something."""
-        self._submit(Steer(text=text, agent_id=agent_id, by=BY))
+        self._tasks.start_soon(self._send, Steer(text=text, agent_id=agent_id, by=BY), text)
 
     def command(self, line: str) -> None:
         """Carry out one of ``COMMANDS``; give back any other line."""
@@ -120,10 +120,9 @@ class RemoteChat:
         elif name == "help":
             self._stage.say("\n".join(USAGE.values()))
         elif command is not None:
-            self._submit(command)
+            self._tasks.start_soon(self._send, command, line)
         else:
-            known = USAGE.get(name) or f"/{name} can't be sent to an attached run: /help lists what can"
-            self._stage.give_back(line, known)
+            self._stage.give_back(line, USAGE.get(name) or f"/{name} can't be sent to an attached run: see /help")
 
     def leave(self) -> None:
         """Detach from the run."""
@@ -146,11 +145,13 @@ class RemoteChat:
             case _:
                 return None
 
-    def _submit(self, command: RunCommand) -> None:
-        self._tasks.start_soon(self._send, command)
-
-    async def _send(self, command: RunCommand) -> None:
-        self._stage.say((await send_to(self._entry, command)).message)
+    async def _send(self, command: RunCommand, line: str = "") -> None:
+        """Send a command and say what came of it; if it was not taken, give back the line that it was typed as."""
+        outcome = await send_to(self._entry, command)
+        if line and outcome.state in {"refused", "ended"}:
+            self._stage.give_back(line, outcome.message)
+        else:
+            self._stage.say(outcome.message)
 
     async def _follow(self) -> None:
         store = self._stage.store

@@ -237,8 +237,6 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.toggle_whole(entry)
 
     def _chosen(self) -> LogEntry | None:
-        if not self._sheet.entries:
-            return None
         shown = self._sheet.entries[self._top()[0] : self._bottom() + 1]
         if self._marked in shown:
             return self._marked

@@ -206,6 +206,8 @@ class SheetView(ScrollView):
         self.has_unseen = False
         self._sheet = Sheet(self)
         self._follow = True
+        self._held = 0
+        """The least empty rows above the sheet: those there were when text was selected, which stays where it is."""
         self._is_moving = False
         self._anchor: tuple[int, int] | None = None
 
@@ -216,14 +218,15 @@ class SheetView(ScrollView):
     @property
     def _above(self) -> int:
         """The empty rows above a sheet that is lower than the window, as it is aligned to the bottom."""
-        return max(0, self._rows_shown - self._sheet.height)
+        return max(self._held, self._rows_shown - self._sheet.height)
 
     @property
     def _end(self) -> int:
-        return max(0, self._sheet.height - self._rows_shown)
+        return max(0, self._held + self._sheet.height - self._rows_shown)
 
     def to_end(self) -> None:
         """Scroll to the end and follow it."""
+        self._held = 0
         if not self._sheet.cols:
             self._follow = True
             return
@@ -275,9 +278,10 @@ class SheetView(ScrollView):
     def _set_y(self, y: int) -> None:
         """Scroll to a row: the one place where the view moves itself; it sets the height first, then the offset."""
         self._is_moving = True
-        size = Size(self._sheet.cols, self._sheet.height)
+        self._held = 0 if y > 0 else self._held
+        size = Size(self._sheet.cols, self._held + self._sheet.height)
         self.set_reactive(cast("Any", Widget.virtual_size), size)  # skips the layout, as no other widget moves
-        self.vertical_scrollbar.window_virtual_size = self._sheet.height
+        self.vertical_scrollbar.window_virtual_size = size.height
         self.scroll_target_y = self.scroll_y = max(0, min(y, self._end))
         self._is_moving = False
         self._follow = self.scroll_offset.y >= self._end
@@ -316,6 +320,7 @@ class SheetView(ScrollView):
     def selection_updated(self, selection: Selection | None) -> None:
         """Keep the place of what is selected, which text that comes would move away below the mouse."""
         super().selection_updated(selection)
+        self._held = self._held if selection is None else self._above
         self._follow = selection is None and self.scroll_offset.y >= self._end
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:  # noqa: ARG002  as Textual calls it
@@ -339,7 +344,7 @@ class SheetView(ScrollView):
 
     def on_resize(self) -> None:
         """Wrap the text again, and keep the same words at the upper edge."""
-        cols = self.scrollable_content_region.width
+        cols, self._held = self.scrollable_content_region.width, 0
         if not cols:
             return
         if cols == self._sheet.cols:
@@ -372,25 +377,16 @@ class SheetView(ScrollView):
 
     def scroll_by_key(self, key: str) -> None:
         """Scroll for a key pressed in the prompt."""
-        pages = {"pageup": -1, "pagedown": 1}.get(key, 0)
-        if pages:
-            self.action_move(-pages, pages)
-        elif key == "ctrl+home":
-            self.action_scroll_home()
-        else:
+        page = self._rows_shown - 1
+        rows = {"pageup": -page, "pagedown": page, "ctrl+home": -self._sheet.height}.get(key)
+        if rows is None:
             self.to_end()
+        else:
+            self._move(rows)
 
     def action_move(self, rows: int, pages: int = 0) -> None:
         """Move down by so many rows and pages, or up if they are negative."""
         self._move(rows + pages * self._rows_shown)
-
-    def action_scroll_home(self) -> None:
-        """Scroll to the first row."""
-        self._scroll_to_row(0, 0)
-
-    def action_scroll_end(self) -> None:
-        """Scroll to the last row."""
-        self.to_end()
 
 
 _ROWS: Final = 1 << 20

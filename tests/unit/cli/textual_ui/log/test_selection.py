@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
@@ -67,6 +68,34 @@ async def test_what_is_selected_stays_where_it_is_while_text_comes() -> None:
         await pilot.press("end")
         page.log_view.append(LogEntry("answer", "the last"))
         assert page.lines()[-1].strip() == "the last"
+
+
+@pytest.mark.parametrize("more", [1, 3, 30])
+async def test_a_log_that_is_lower_than_its_window_stays_while_text_is_selected(more: int) -> None:
+    page = LogPage(LogEntry("answer", "one\n\ntwo"))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        log = page.log_view
+
+        def shown() -> list[str]:
+            return [log.render_line(y).text.strip() for y in range(log.size.height)]
+
+        await pilot.mouse_down(log, offset=page.at(2, 0))
+        await pilot.hover(log, offset=page.at(3, 2))
+        before = shown()
+        assert before[-3:] == ["one", "", "two"]
+        for number in range(more):
+            log.append(LogEntry("answer", f"more {number}"))
+            await pilot.hover(log, offset=(4, before.index("two")))
+            assert [line.replace("↓ more below, End", "").strip() for line in shown()] == before
+            assert log.has_unseen
+        await pilot.mouse_up(log, offset=(4, before.index("two")))
+        assert page.screen.get_selected_text() == "one\n\ntwo"
+        await pilot.press("end")
+        assert shown()[-1] == f"more {more - 1}"
+        page.screen.clear_selection()
+        log.append(LogEntry("answer", "the last"))
+        assert shown()[-1] == "the last"
 
 
 async def test_the_end_is_followed_again_once_nothing_is_selected() -> None:
