@@ -30,7 +30,7 @@ from vibe.system.files import FileLock, holder_of, is_alive, is_open
 
 if TYPE_CHECKING:
     from vibe.core.hooks.runner import Hook
-    from vibe.core.tools.manager import ToolClass
+    from vibe.core.tools.base import ToolClass
 
 SETTINGS_VERSION = 1
 PROGRAM = "program"

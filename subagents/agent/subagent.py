@@ -27,8 +27,10 @@ from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Spent, StopSignal, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.session.folder import Transcript, TranscriptError
+from vibe.core.tools.base import ToolClass
+from vibe.core.tools.discovery import PROGRAM
 from vibe.core.tools.hand_in import HandIn
-from vibe.core.tools.manager import PROGRAM, ToolClass, ToolManager, profile_view
+from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.core.tools.questions import Question, QuestionAnswer, UserInput
 from vibe.core.turn import AgentKit
 

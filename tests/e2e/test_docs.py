@@ -27,7 +27,8 @@ from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
 from vibe.cli.grammar import read_words
 from vibe.cli.parser import TextRequested
 from vibe.core.config.models import VibeConfig
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.discovery import ToolSources
+from vibe.core.tools.manager import ToolManager
 
 WritePlan = Callable[..., str]
 
@@ -129,7 +130,7 @@ def test_the_hint_of_the_guide_is_found_beside_its_tool(tmp_path: Path) -> None:
     (tmp_path / "shout.py").write_text(tool_examples()[0][1])
     (tmp_path / "prompts" / "shout.md").write_text(hint)
 
-    manager = ToolManager(ToolSources(root=tmp_path, user_tools=tmp_path), VibeConfig())
+    manager = ToolManager(ToolSources(root=tmp_path, folders=(tmp_path,)), VibeConfig())
 
     assert manager.prompts()["shout"] == hint
 

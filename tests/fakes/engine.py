@@ -20,11 +20,12 @@ from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.session.folder import Transcript
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hand_in import HandIn
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import SUMMARY_PROMPT, AgentKit

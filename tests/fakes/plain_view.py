@@ -12,7 +12,19 @@ from vibe.view.plan_view import PlanView, StepView
 from vibe.view.view import RunView, View
 
 _LEFT_OUT: Final = frozenset({
-    *("key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team", "proofs", "stuck"),
+    *(
+        "key",
+        "state",
+        "transcript",
+        "size",
+        "ref",
+        "aliases",
+        "kept",
+        "noticed",
+        "team",
+        "checks_by_step",
+        "same_failures",
+    ),
 })
 _PROPERTIES: Final[dict[type, tuple[str, ...]]] = {
     PlanView: ("id", "status", "reason", "outcome", "counts", "total", "done", "tokens"),

@@ -22,12 +22,14 @@ from vibe.core.tools.base import (
     InvokeContext,
     PathAccess,
     TextResult,
+    ToolClass,
     ToolPermission,
 )
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 

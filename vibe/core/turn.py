@@ -21,8 +21,8 @@ from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequ
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, total_of
 from vibe.core.middleware.port import Middleware, Reminders, TurnContext
-from vibe.core.session.folder import CANCELLED_RESULT, Transcript
-from vibe.core.tools.executor import ToolBatch, ToolExecutor
+from vibe.core.session.folder import Transcript
+from vibe.core.tools.executor import NOT_STARTED, ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 
 DEFAULT_ANSWER_TOKENS = 8_192
@@ -132,7 +132,7 @@ class TurnRunner:
                 await self._warn_before_tools(message.tool_calls)
                 batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
             finally:
-                self._transcript.close_dangling_calls(CANCELLED_RESULT, "cancelled")
+                self._transcript.close_dangling_calls(NOT_STARTED, "cancelled")
         return TurnResult(message=message, batch=batch)
 
     @property

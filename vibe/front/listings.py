@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
-from vibe.core.tools.manager import BUILTIN
+from vibe.core.tools.discovery import BUILTIN
 from vibe.system.plain_text import counted, date_text, one_line
 
 if TYPE_CHECKING:

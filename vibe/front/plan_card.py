@@ -689,7 +689,8 @@ def _planned(turn: TurnView, width: int, hint: str) -> list[Line]:
 
 
 def _facts(time: str, turn: TurnView) -> Line:
-    return [(" · ".join(_spent(time, turn.tokens, turn.cost_usd if turn.tokens else None)), "muted")]
+    spent = turn.spent
+    return [(" · ".join(_spent(time, spent.tokens, spent.cost_usd if spent.calls else None)), "muted")]
 
 
 def _sum(turn: TurnView) -> str:

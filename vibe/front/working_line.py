@@ -52,7 +52,7 @@ def work_of(agent: AgentView) -> CurrentWork | None:
         return _call(calls)
     if calls or agent.waits_for_you:
         return None
-    if agent.is_asking and agent.asked_at is not None:
+    if agent.awaits_model and agent.asked_at is not None:
         return _model(agent, agent.asked_at)
     if agent.prompt is None:
         return None

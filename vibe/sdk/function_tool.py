@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVa
 from pydantic import BaseModel, PydanticUserError
 from pydantic_core import to_jsonable_python
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext
-from vibe.core.tools.manager import ToolClass, check_signature
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolClass
+from vibe.core.tools.discovery import check_signature
 from vibe.core.tools.permissions import ToolPermission
 from vibe.core.tools.schema import CONTEXT_PARAMETER, KeywordArguments, SignatureProblem, arguments_model
 from vibe.sdk.options import check

@@ -478,7 +478,7 @@ class TurnView(Struct, kw_only=True):
 
     ``did`` holds its first calls. ``seconds`` and ``outcome`` are known at its end. ``seconds`` leaves out the time it
     ``waited`` for a person; the present wait began at ``waits_since`` (unix seconds, None while it waits for nobody).
-    ``cost_usd`` is None if it is unknown. ``why`` says why the work did not end well.
+    ``why`` says why the work did not end well.
     """
 
     calls: int = 0
@@ -489,8 +489,7 @@ class TurnView(Struct, kw_only=True):
     seconds: float | None = None
     waited: float = 0.0
     waits_since: float | None = None
-    tokens: int = 0
-    cost_usd: float | None = None
+    spent: Totals = field(default_factory=Totals)
     outcome: str = ""
     why: str = ""
 
@@ -509,18 +508,12 @@ class TurnView(Struct, kw_only=True):
         for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
             self.added, self.removed = self.added + file.added, self.removed + file.removed
 
-    def spend(self, event: e.UsageEvent) -> None:
-        """Add the tokens and the cost of a settled model call."""
-        known = None if event.cost_usd is None or (self.tokens and self.cost_usd is None) else event.cost_usd
-        self.cost_usd = None if known is None else known + (self.cost_usd or 0.0)
-        self.tokens += event.prompt_tokens + event.completion_tokens
-
     def end(self, event: e.PromptEndedEvent) -> None:
         """Note that the work is over."""
         self.outcome, self.why = event.outcome, event.detail or event.reason or ""
         self.set_wait(event.ts, for_a_person=False)
-        self.seconds, self.cost_usd = max(0.0, event.duration_s - self.waited), event.cost_usd
-        self.tokens = event.usage.total_tokens
+        self.seconds = max(0.0, event.duration_s - self.waited)
+        self.spent = Totals(tokens=event.usage.total_tokens, calls=event.usage.calls, cost_usd=event.cost_usd)
 
     @property
     def words(self) -> str:
@@ -530,8 +523,8 @@ class TurnView(Struct, kw_only=True):
             took(self.seconds or 0.0),
             f"{self.calls} call{'s' * (self.calls != 1)}" if self.calls else "",
             files if self.files else "",
-            f"{short(self.tokens)} tok" if self.tokens else "",
-            dollars(self.cost_usd) if self.cost_usd is not None else "",
+            f"{short(self.spent.tokens)} tok" if self.spent.tokens else "",
+            dollars(self.spent.cost_usd) if self.spent.cost_usd is not None else "",
         ]
         return " · ".join(filter(None, parts))
 
@@ -637,7 +630,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     todo: tuple[e.TodoEntry, ...] = ()
     background: dict[str, e.BackgroundStartedEvent] = field(default_factory=dict[str, e.BackgroundStartedEvent])
     activity: str = ""
-    is_asking: bool = False
+    awaits_model: bool = False
     """True while a call to its model is open."""
     asked_at: float | None = None
     first_byte_at: float | None = None
@@ -687,11 +680,11 @@ class AgentView(Struct, kw_only=True, eq=False):
         running = [call for call in self.open_calls.values() if call.status == "running" and not call.will_ask]
         if running:
             return max(max(call.until, call.began_at) for call in running)
-        return (self.last_byte_at or self.asked_at) if self.is_asking else None
+        return (self.last_byte_at or self.asked_at) if self.awaits_model else None
 
     def track_model_call(self, event: e.ModelStartedEvent | e.ModelEndedEvent) -> None:
         """Note that its model is asked, or has answered."""
-        self.is_asking = isinstance(event, e.ModelStartedEvent)
+        self.awaits_model = isinstance(event, e.ModelStartedEvent)
         if isinstance(event, e.ModelStartedEvent):
             self.model = event.model
             self.asked_at, self.first_byte_at, self.last_byte_at, self.streamed = event.ts, None, None, 0
@@ -711,7 +704,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     def rest(self) -> list[Key]:
         """Note that it does nothing any more; return the keys of what that changed."""
         self.set_activity("")
-        self.is_asking = False
+        self.awaits_model = False
         self.open_calls.clear()
         return [self.key, *(entry.key for entry in self.transcript.close_open())]
 

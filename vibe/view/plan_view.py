@@ -71,9 +71,8 @@ class CheckView(Struct, kw_only=True, eq=False):
         self.seconds, self.ended_at = event.duration_s, event.ts
         self.exit_code = event.display.exit_code if isinstance(event.display, e.CommandDisplay) else None
         if failed:
-            digest = blake2b(
-                _NUMBER_OR_PATH.sub("", event.content).encode("utf-8", "replace"), digest_size=8
-            ).hexdigest()
+            essence = _NUMBER_OR_PATH.sub("", event.content).encode("utf-8", "replace")
+            digest = blake2b(essence, digest_size=8).hexdigest()
             self.same_failure = self.same_failure + 1 if digest == self.digest else 1
             self.failures, self.digest = self.failures + 1, digest
             self.why = failing_line(event.content)
@@ -211,7 +210,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
 
     @property
     def rung(self) -> str:
-        """The model of its attempt, if it has several: ``large, 2nd of 2``; empty if it has not."""
+        """The model of its attempt, if it names several: ``large, 2nd of 2``; empty if it does not."""
         models = () if self.order is None else self.order.models
         place = min(self.attempt, len(models))
         return f"{models[place - 1]}, {ORDINALS[place - 1]} of {len(models)}" if models else ""
@@ -319,8 +318,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     def count_checks(self) -> ChecksView:
         """Return the counts of its checks."""
         known = self.checks.values()
-        order = self.state.outline.order
-        planned = {*self.checks, *(() if order is None else order.verify)}
+        planned = {*self.checks, *(() if self.order is None else self.order.verify)}
         return ChecksView(
             passed=sum(check.status == "passed" for check in known),
             failed=sum(check.status == "failed" for check in known),
@@ -388,9 +386,10 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     waits_since: float | None = None
     samples: list[SampleView] = field(default_factory=list[SampleView])
     checks: ChecksView = NO_CHECKS
-    proofs: dict[str, ChecksView] = field(default_factory=dict[str, ChecksView])
+    checks_by_step: dict[str, ChecksView] = field(default_factory=dict[str, ChecksView])
     """The counts of checks by step, so that an update costs only as much as it changes."""
-    stuck: dict[str, int] = field(default_factory=dict[str, int])
+    same_failures: dict[str, int] = field(default_factory=dict[str, int])
+    """How often in a row a check failed with the same output, by step, as far as one did."""
 
     @property
     def id(self) -> str:
@@ -510,19 +509,19 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     def recount_checks(self, step: StepView) -> bool:
         """Count the checks of a step again; return whether the counts changed."""
         is_list = step.id in self.state.unfolded  # its checks are counted with the steps of its items
-        before, now = self.proofs.get(step.id, NO_CHECKS), NO_CHECKS if is_list else step.count_checks()
+        before, now = self.checks_by_step.get(step.id, NO_CHECKS), NO_CHECKS if is_list else step.count_checks()
         if now == before:
             return False
-        self.proofs[step.id] = now
+        self.checks_by_step[step.id] = now
         if now.same_failure:
-            self.stuck[step.id] = now.same_failure
+            self.same_failures[step.id] = now.same_failure
         else:
-            self.stuck.pop(step.id, None)
+            self.same_failures.pop(step.id, None)
         self.checks = ChecksView(
             passed=self.checks.passed + now.passed - before.passed,
             failed=self.checks.failed + now.failed - before.failed,
             all=self.checks.all + now.all - before.all,
-            same_failure=max(self.stuck.values(), default=0),
+            same_failure=max(self.same_failures.values(), default=0),
         )
         return True
 
@@ -589,8 +588,8 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
             if step.pattern in self.steps:
                 self.steps[step.pattern].items.append(step)
         self.checks = NO_CHECKS
-        self.proofs.clear()
-        self.stuck.clear()
+        self.checks_by_step.clear()
+        self.same_failures.clear()
         self.running, self.failed, self.replanning = {}, {}, {}
         for step in self.steps.values():
             self.recount_checks(step)

@@ -35,6 +35,7 @@ from vibe.view.figures import short
 from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text, step_name
 
 MOST_NOTICES = MOST_ANSWERED = 200
+"""The most notices, and the most settled requests, that are kept."""
 MOST_NAMED = 60
 """The most characters of a prompt that stand for it in a sentence."""
 MOST_CHARACTERS = 32 * 1024 * 1024
@@ -130,8 +131,10 @@ class View(Struct, kw_only=True, eq=False):
     notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
     spent: Totals = field(default_factory=Totals)
     noticed: int = 0
+    """The number of the newest notice."""
     kept: KeptCharacters = field(default_factory=KeptCharacters)
     aliases: dict[str, str] = field(default_factory=dict[str, str])
+    """The id of a conversation's agent, by the other ids that it has: its conversation's, and of its later sessions."""
 
     @property
     def plan(self) -> PlanView | None:
@@ -298,26 +301,23 @@ def _tool(view: View, _: RunView, event: e.ToolQueuedEvent | e.ToolCallEvent | e
     return (*_seen(view, agent, entry), plan.key)
 
 
-def _note(agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
-    """Add a note between the things an agent did."""
-    return (agent.key, agent.transcript.add_note(event, text, name=code, status=status).key)
+def _compact_started(view: View, _: RunView, event: e.CompactStartEvent) -> Changed:
+    agent = _agent(view, event)
+    agent.set_activity(f"summarising {event.context_tokens:,} tokens of history")
+    return _seen(view, agent)
 
 
-def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEndEvent) -> Changed:
-    agent = _agent(view, event) if isinstance(event, e.CompactStartEvent) else _conversation_agent(view, event)
-    if isinstance(event, e.CompactStartEvent):
-        agent.set_activity(f"summarising {event.context_tokens:,} tokens of history")
-        return _seen(view, agent)
+def _compact_ended(view: View, _: RunView, event: e.CompactEndEvent) -> Changed:
+    agent = _conversation_agent(view, event)
     agent.set_activity(waiting(agent))
     agent.context_tokens = event.tokens_after
-    text = f"summarised: {short(event.tokens_before)} → {short(event.tokens_after)} tok"
-    kept_from = 0
-    if event.messages_before and event.messages_after:
-        kept_from = event.messages_before - event.messages_after + 1
+    before, after = event.messages_before, event.messages_after
+    kept_from = before - after + 1 if before and after else 0
     agent.apply_summary(kept_from)
-    keys = _note(agent, event, text, COMPACTED)
-    next(reversed(agent.entries.values())).kept_from = kept_from
-    return (*_seen(view, agent), *keys)
+    text = f"summarised: {short(event.tokens_before)} → {short(event.tokens_after)} tok"
+    note = agent.transcript.add_note(event, text, name=COMPACTED)
+    note.kept_from = kept_from
+    return _seen(view, agent, note)
 
 
 def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
@@ -350,7 +350,9 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
     changed = (*_seen(view, agent), *agent.rest(), *_withdraw(view, list(agent.requests), event.ts))
     turn = agent.turn = agent.turn or TurnView()
     turn.end(event)
-    return (*changed, *_note(agent, event, turn.words, ENDED)) if event.usage.calls else changed
+    if not event.usage.calls:
+        return changed
+    return (*changed, agent.transcript.add_note(event, turn.words, name=ENDED).key)
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
@@ -374,9 +376,9 @@ def _new_conversation(view: View, _: RunView, event: _NewConversation) -> Change
         agent.transcript.drop_from(event.message_index)
         for path in event.files:
             agent.changed.pop(path, None)
-    keys = _note(agent, event, text, code)
-    next(reversed(agent.entries.values())).message_index = index
-    return (*keys, (*agent.key, "entries"))
+    note = agent.transcript.add_note(event, text, name=code)
+    note.message_index = index
+    return (agent.key, note.key, (*agent.key, "entries"))
 
 
 def back_to(prompt: str, count: int) -> str:
@@ -395,7 +397,8 @@ def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.Back
     agent.background.pop(event.handle, None)
     ended = f"exit {event.exit_code}" if event.status == "exited" and event.exit_code else event.status
     mark = "✓" if event.exit_code == 0 else "✗"
-    return _note(agent, event, f"{mark} {event.command} · {'done' if mark == '✓' else ended}, in the background")
+    text = f"{mark} {event.command} · {'done' if mark == '✓' else ended}, in the background"
+    return (agent.key, agent.transcript.add_note(event, text).key)
 
 
 def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> Changed:
@@ -456,11 +459,8 @@ def _request_settled(
         call.began_at, call.waits_for = event.ts, ""  # the time a person takes to answer is not the call's
     _keep_answered(view, request, event, None if agent is None else agent.step_id)
     note = _answered_elsewhere(event)
-    return (
-        ("answered",),
-        *_withdraw(view, [event.request_id], event.ts),
-        *(_notice(view, event, "note", note) if note else ()),
-    )
+    noticed = _notice(view, event, "note", note) if note else ()
+    return (("answered",), *_withdraw(view, [event.request_id], event.ts), *noticed)
 
 
 def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
@@ -474,9 +474,8 @@ def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.Reque
 
 def _keep_answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:
     """Keep a request that was settled, and its answer."""
-    view.answered.append(
-        AnsweredView(id=request.id, kind=request.kind, asked=request.event, answered=event, step_id=step_id)
-    )
+    settled = AnsweredView(id=request.id, kind=request.kind, asked=request.event, answered=event, step_id=step_id)
+    view.answered.append(settled)
     del view.answered[:-MOST_ANSWERED]
 
 
@@ -655,7 +654,7 @@ def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
             part.spent.add(event)
             keys.append(part.key)
     if agent is not None and agent.turn is not None and agent.turn.seconds is None:
-        agent.turn.spend(event)
+        agent.turn.spent.add(event)
     if step is not None:
         step.budget_used += event.prompt_tokens + event.completion_tokens
     return tuple(keys)
@@ -669,7 +668,8 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
     if is_shown:
         keys += _notice(view, event, kind, event.message)
     if agent is not None and (is_shown or (event.code in SUMMARISED and not event.plan_id)):
-        keys += _note(agent, event, event.message, event.code, kind)
+        note = agent.transcript.add_note(event, event.message, name=event.code, status=kind)
+        keys += (agent.key, note.key)
     step = view.step(event.plan_id, event.subagent_step_id)
     if step is not None and step.status != RUNNING:
         return tuple(keys)
@@ -706,7 +706,8 @@ _HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_entry_handler(AgentView.add_call), (e.ToolArgumentsEvent,)),
     (_entry_handler(lambda agent, event: agent.transcript.add_output(event)), (e.ToolStreamEvent,)),
     (_tool, (e.ToolQueuedEvent, e.ToolCallEvent, e.ToolResultEvent)),
-    (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
+    (_compact_started, (e.CompactStartEvent,)),
+    (_compact_ended, (e.CompactEndEvent,)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
     (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),
     (_configured, (e.ConversationConfiguredEvent,)),

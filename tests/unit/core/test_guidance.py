@@ -17,7 +17,8 @@ from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.skills.manager import LOADED, SkillManager, SkillSources
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.discovery import ToolSources
+from vibe.core.tools.manager import ToolManager
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from vibe.app.conversation.mentions import mentioned_images, with_mentioned_file
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup
-from vibe.app.engine.build import PROPOSE_PLAN
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
@@ -37,7 +36,7 @@ from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.hand_in import PROPOSE_PLAN, HandIn
 from vibe.core.tools.workspace import ReadTracker
 from vibe.core.turn import AgentKit
 from vibe.system.errors import EnvironmentFailure, UsageError

@@ -17,7 +17,7 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
 from vibe.core.hooks.runner import Hook
 from vibe.core.messages import Outcome, Usage
-from vibe.core.tools.manager import ToolClass
+from vibe.core.tools.base import ToolClass
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.shell.process.port import Commands

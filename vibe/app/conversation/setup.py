@@ -7,14 +7,16 @@ from msgspec import Struct
 from subagents.agent.spawner import SpawnPool
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession
-from vibe.app.engine.build import PROPOSE_PLAN, Engine, EngineRequest, build_engine
+from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.skills.command_files import NoSuchCommandError
+from vibe.core.tools.base import ToolClass
 from vibe.core.tools.executor import unreadable_globs
-from vibe.core.tools.manager import ToolClass, ToolManager, observing, profile_view, unattended
+from vibe.core.tools.hand_in import PROPOSE_PLAN
+from vibe.core.tools.manager import ToolManager, observing, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.core.tools.workspace import Workspace

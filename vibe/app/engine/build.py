@@ -15,18 +15,18 @@ from msgspec.structs import replace
 
 from vibe.app.engine.host import Host, one_deeper
 from vibe.app.engine.settings import Settings
-from vibe.core.agents.manager import AgentManager, AgentSources
+from vibe.core.agents.manager import AgentManager, load_agents
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.loader import ConfigRequest, GivenSettings, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.guidance import Guidance, load_guidance
 from vibe.core.hooks.runner import Hook
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
+from vibe.core.tools.base import ToolClass
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.hand_in import HAND_IN
-from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace, bounds_of
@@ -34,8 +34,6 @@ from vibe.shell.sandbox.confinement import Confinement, confines, remove_remains
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
 from vibe.system.own_places import OwnPlaces
 
-PROPOSE_PLAN = "propose_plan"
-"""The tool by which the agent of a conversation proposes a plan to the person."""
 REPLAY = "replay"
 """The name of the provider and the model that stand for a demonstration's script."""
 APPROVED_KEY = "approved"
@@ -152,9 +150,8 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     if request.agent is not None:
         profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
-            loaded = load_config(
-                replace(config_request, agent=dataclasses.replace(profile.file, data=profile.settings))
-            )
+            settings = dataclasses.replace(profile.file, data=profile.settings)
+            loaded = load_config(replace(config_request, agent=settings))
             agents = load_agents(loaded, nested)
     if request.replay is None:
         loaded = with_keyring(loaded)
@@ -162,10 +159,8 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     sources = ToolSources(
         root=request.workdir,
         places=loaded.origins,
-        project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
-        user_tools=VibePaths(host.home).tools,
-        given=(PROPOSE_PLAN, HAND_IN),
-        own=request.tools,
+        folders=tuple(folder / "tools" for folder in loaded.own_folders),
+        program=request.tools,
     )
     confinement = _confinement(host, loaded, request.workdir)
     with ThreadPoolExecutor(max_workers=2) as executor:
@@ -213,30 +208,6 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
         confinement.choice()
     remove_remains(loaded.environ, workdir)  # here, since a run that confines no command would never do it
     return confinement
-
-
-def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
-    """Return the agent profiles of the configuration, the trusted project, its ``nested`` folders and the user.
-
-    Reads files.
-    """
-    config = loaded.config
-    below = (folder / PROJECT_DIRECTORY for folder in nested)
-    own = loaded.home.resolve()
-    projects = [
-        *([loaded.project_dir] if loaded.project_dir else []),
-        *(path for path in below if path.resolve() != own),
-    ]
-    project = [folder / "agents" for folder in projects]
-    return AgentManager(
-        AgentSources(
-            user_home=loaded.user_home,
-            folders=[*map(Path, config.agent_paths), *project, VibePaths(loaded.home).agents],
-            enabled=config.enabled_agents,
-            disabled=config.disabled_agents,
-            places=loaded.origins,
-        )
-    )
 
 
 def _with_replay(config: VibeConfig, script: Path, slowed: float) -> VibeConfig:

@@ -258,9 +258,8 @@ class RequestBoard(Struct, eq=False):
         await self._wait_until_asked()
         kinds = {request.request_id: type(request) for request in self.open}
         known = {*kinds, *self._answered}
-        found = (
-            [given] if given in known else [key for key in known if len(given) >= SHORTEST and key.startswith(given)]
-        )
+        found = [key for key in known if len(given) >= SHORTEST and key.startswith(given)]
+        found = [given] if given in known else found
         if len(found) != 1:
             waiting = ", ".join(f"{_short(each)} ({summary_of(each)[:SHOWN]})" for each in self.open) or "none"
             problem = f"{given[:40]!r} matches several requests" if found else f"no request {given[:40]!r} is open"

@@ -100,7 +100,8 @@ class Settings:
         try:
             loaded = self.load(drafts)
             if loaded.config.tools:
-                from vibe.core.tools.manager import ToolManager, ToolSources  # noqa: PLC0415  imports all tools
+                from vibe.core.tools.discovery import ToolSources  # noqa: PLC0415  imports all tools
+                from vibe.core.tools.manager import ToolManager  # noqa: PLC0415  imports all tools
 
                 # The user's own modules must not run here: the tables of their tools are checked when those are loaded.
                 sources = ToolSources(root=self._workdir, places=loaded.origins)

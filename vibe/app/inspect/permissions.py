@@ -10,9 +10,10 @@ from typing import Any, cast
 from ipc.sink import MemorySink
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
+from vibe.core.tools.base import AnyTool
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
 from vibe.core.tools.executor import unreadable_globs
-from vibe.core.tools.gate import AnyTool, Gate
+from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import profile_view
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
 from vibe.system.errors import UsageError, error_as

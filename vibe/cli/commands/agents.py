@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vibe.app.engine.build import load_agents
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.core.agents.manager import load_agents
 from vibe.core.agents.models import AgentProfile
 from vibe.system.plain_text import one_line
 

@@ -50,7 +50,7 @@ def _configured(kind: str, env: CliEnvironment) -> list[str]:
 
     loaded = load_config(ConfigRequest(home=env.home, workdir=env.cwd, environ=env.environ))
     if kind == "agents":
-        from vibe.app.engine.build import load_agents  # noqa: PLC0415  as above
+        from vibe.core.agents.manager import load_agents  # noqa: PLC0415  as above
         from vibe.core.agents.models import AgentType  # noqa: PLC0415  as above
 
         profiles = load_agents(loaded).profiles.values()

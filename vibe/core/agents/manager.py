@@ -23,8 +23,9 @@ from pydantic_core import ErrorDetails
 from vibe.core.agents.models import BUILTIN_AGENTS, DELEGATED_SETTINGS, AgentFile, AgentProfile, AgentSafety, AgentType
 from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import InvalidConfigError, default_layer, merge, read_layer, shape_problems, wording
+from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import ToolTable, VibeConfig
-from vibe.core.config.paths import shown
+from vibe.core.config.paths import PROJECT_DIRECTORY, shown
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name, left_out
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
 from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
@@ -177,6 +178,26 @@ class AgentManager:
     def _refuse(self, path: Path, problems: Sequence[ConfigError]) -> None:
         self.broken[path.stem] = BrokenAgentError(path.stem, problems)
         self._warnings.extend(f"{problem} (the agent {path.stem!r} can't be used)" for problem in problems)
+
+
+def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
+    """Return the profiles of the configuration, the trusted project, its ``nested`` folders and the user.
+
+    Reads files.
+    """
+    config, own = loaded.config, loaded.home.resolve()
+    *project, user = loaded.own_folders
+    below = (folder / PROJECT_DIRECTORY for folder in nested)
+    folders = (*project, *(path for path in below if path.resolve() != own), user)
+    return AgentManager(
+        AgentSources(
+            user_home=loaded.user_home,
+            folders=[*map(Path, config.agent_paths), *(folder / "agents" for folder in folders)],
+            enabled=config.enabled_agents,
+            disabled=config.disabled_agents,
+            places=loaded.origins,
+        )
+    )
 
 
 def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:

@@ -138,6 +138,11 @@ class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
         return user_home_of(self.environ)
 
     @property
+    def own_folders(self) -> list[Path]:
+        """The folders with settings, agents and tools: the project's, if it is trusted, and the user's."""
+        return [self.home] if self.project_dir is None else [self.project_dir, self.home]
+
+    @property
     def lineage(self) -> list[Path]:
         """The project's folders from the workspace up, nearest first."""
         return project_lineage(self.workdir, self.user_home)

@@ -56,8 +56,6 @@ class VibePaths(Struct, frozen=True):
     """Lock files and notes on which run writes in which folder."""
     tools = _Below("tools")
     """The user's own tools."""
-    agents = _Below("agents")
-    """The user's own agents."""
     prompts = _Below("prompts")
     """The user's own system prompts."""
     trusted_file = _Below("trusted_folders.toml")

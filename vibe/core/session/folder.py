@@ -37,7 +37,6 @@ INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
     "Check before you repeat it."
 )
-CANCELLED_RESULT = "The call was cancelled before it started."
 
 
 class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
@@ -255,10 +254,9 @@ def our_message(line: bytes) -> Message | None:
 
 
 def _call(call: Any) -> ToolCall:
-    function = table_of(table_of(call).get("function"))
-    return ToolCall(
-        text_in(table_of(call).get("id")), text_in(function.get("name")), text_in(function.get("arguments"))
-    )
+    table = table_of(call)
+    function = table_of(table.get("function"))
+    return ToolCall(text_in(table.get("id")), text_in(function.get("name")), text_in(function.get("arguments")))
 
 
 def _add_line(path: Path, line: bytes) -> None:

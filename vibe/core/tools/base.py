@@ -19,7 +19,7 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -290,7 +290,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return schema.type_argument(cls, BaseTool, 3, BaseToolState)
 
     @classmethod
-    def from_config(cls, config: BaseToolConfig) -> BaseTool[Any, Any, Any, Any]:
+    def from_config(cls, config: BaseToolConfig) -> AnyTool:
         """Return a new instance with a state of its own."""
         return cls(cast("Config", config), cast("State", cls.state_class()()))
 
@@ -408,6 +408,10 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return self.run(*positional, **named)
 
 
+AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
+ToolClass: TypeAlias = type[AnyTool]
+
+
 class RunShape(Struct, frozen=True, kw_only=True):
     """The calling convention of a tool's ``run``."""
 
@@ -445,7 +449,7 @@ def _in_snake_case(name: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _args_model(cls: type[BaseTool[Any, Any, Any, Any]]) -> type[BaseModel]:
+def _args_model(cls: ToolClass) -> type[BaseModel]:
     named = schema.type_argument(cls, BaseTool, 0, BaseModel)
     return schema.derive_arguments(cls.get_name(), cls.run) if named is schema.KeywordArguments else named
 

@@ -23,9 +23,10 @@ from vibe.core.hooks.runner import HookAnswer, HookCall
 from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
-from vibe.core.tools import base, ui
+from vibe.core.tools import ui
+from vibe.core.tools.base import AnyTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import EXPECTED_ERRORS, ReadOnlyRefusedError, ToolError
-from vibe.core.tools.gate import AnyTool, Approvals, CallRefusal, CallSubject, Gate
+from vibe.core.tools.gate import Approvals, CallRefusal, CallSubject, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
@@ -112,7 +113,7 @@ class ToolExecutor:
         self,
         *,
         tools: ToolManager,
-        context: base.InvokeContext,
+        context: InvokeContext,
         approvals: Approvals,
         sink: EventSink,
         guidance: CallGuidance | None = None,
@@ -325,7 +326,7 @@ class ToolExecutor:
         display = self._masked_display(outlook.display) if is_open else None
         return structs.replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
 
-    def _context_of(self, item: _PendingCall, subject: CallSubject) -> base.InvokeContext:
+    def _context_of(self, item: _PendingCall, subject: CallSubject) -> InvokeContext:
         return structs.replace(
             self._context,
             tool_call_id=item.call.id,
@@ -334,7 +335,7 @@ class ToolExecutor:
             read_only=subject.read_only,
         )
 
-    async def _run(self, item: _PendingCall, tool: AnyTool, context: base.InvokeContext) -> str:
+    async def _run(self, item: _PendingCall, tool: AnyTool, context: InvokeContext) -> str:
         takes_no_turn = tool.read_only or not tool.changes_files or item.only_read
         turns = None if takes_no_turn else self._turns
         async with nullcontext() if turns is None else turns(self._announce_wait):
@@ -364,7 +365,7 @@ class ToolExecutor:
         is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
         return self._mask.known(content) if is_work else self._mask.printed(content)
 
-    def _show(self, item: _PendingCall, event: base.ToolStreamLine) -> None:
+    def _show(self, item: _PendingCall, event: ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
         self._sink.publish(
             e.ToolStreamEvent(

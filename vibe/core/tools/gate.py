@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
@@ -28,7 +28,7 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from vibe.core.tools.base import BaseTool, MistralHooks, ToolError, assess_by_hooks
+from vibe.core.tools.base import AnyTool, BaseTool, MistralHooks, ToolError, assess_by_hooks
 from vibe.core.tools.errors import SEALED, PathError
 from vibe.core.tools.permissions import (
     READ_ONLY_RULE,
@@ -119,9 +119,6 @@ class Approvals:
     def remember(self, keys: Iterable[str]) -> None:
         """Approve ``keys`` from now on."""
         self.tree.yeses.update(keys)
-
-
-AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 
 class ResolvedAccess(Struct, frozen=True, kw_only=True):
@@ -433,9 +430,8 @@ class Gate(Struct, eq=False):
 
     async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
         self.sink.publish(request)
-        outcome: Event = RequestWithdrawnEvent(
-            request_id=request.request_id, kind="approval", reason="the call was aborted"
-        )
+        why = "the call was aborted"
+        outcome: Event = RequestWithdrawnEvent(request_id=request.request_id, kind="approval", reason=why)
         try:
             answer = await approver.approve(request)
             outcome = _decision_event(request, answer)

@@ -14,12 +14,13 @@ from pydantic import model_validator
 from ipc.errors import is_deep
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object, rooted_at
-from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.manager import ToolClass
+from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolClass, ToolError, UnaskedConfig
 from vibe.system.errors import UsageError
 
 HAND_IN = "hand_in"
 """The default name of the tool."""
+PROPOSE_PLAN = "propose_plan"
+"""The tool by which the agent of a conversation proposes a plan to the person."""
 MAX_BYTES = 256 * 1024
 """The most bytes of a value, as JSON."""
 MAX_DEPTH = 64

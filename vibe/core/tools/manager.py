@@ -1,276 +1,32 @@
-"""ToolManager: finds the tools and gives each agent its own view of them, with settings and instances.
+"""ToolManager: one agent's view of the tools that were found, with settings and instances of its own.
 
-Built-in tools are found by import; users' tools are loaded from their files by running them. An agent's profile is laid
-over a view to say which tools exist for the agent, and with which settings.
+An agent's profile is laid over a view to say which tools exist for the agent, and with which settings.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import os
-import pkgutil
 import re
-import sys
-import traceback
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import CodeType, MappingProxyType, ModuleType
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, PydanticUserError, ValidationError
-from pydantic.errors import PydanticUndefinedAnnotation
-from pydantic_core import SchemaError
+from pydantic import ValidationError
 
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
-from vibe.core.config.foreign_imports import advice_on
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, our_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools import builtins
-from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission, shape_of
+from vibe.core.tools.base import AnyTool, BaseToolConfig, ToolClass, ToolPermission
+from vibe.core.tools.discovery import BUILTIN, GIVEN, PROGRAM, Discovery, ToolSources, discover
 from vibe.core.tools.errors import NoSuchToolError
-from vibe.core.tools.schema import KeywordArguments, SignatureProblem, describe_problems
+from vibe.core.tools.schema import describe_problems
 from vibe.shell.sandbox.settings import SandboxMode
-from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
-from vibe.system.files import typed_path
-
-TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that every provider accepts for a function."""
-POSITIONAL = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})
-
-
-def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Return why every call of the tool would fail, or None if nothing is wrong with its class."""
-    try:
-        cls.config_class()
-        cls.state_class()
-        return _name_problem(cls) or _run_problem(cls) or _schema_problem(cls)
-    except (TypeError, SignatureProblem) as error:
-        return str(error)
-
-
-def _name_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    name = cast("object", cls.get_name())  # A user's own get_name may return anything.
-    if isinstance(name, str) and TOOL_NAME.fullmatch(name):
-        return None
-    return f"its name {name!r} is not made of 1 to 64 letters, digits, '_' and '-'"
-
-
-def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    run = cls.run
-    if isinstance(inspect.getattr_static(cls, "run"), (staticmethod, classmethod)):
-        return "run is not an ordinary method: it needs self"
-    if not (inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run)):
-        return "run is not async: write async def run"
-    parameters = list(inspect.signature(run).parameters.values())
-    if not parameters or parameters[0].kind not in POSITIONAL:
-        return "run does not take self"
-    if issubclass(cls.args_model(), KeywordArguments):
-        return None
-    positional, named = shape_of(run).call_arguments(None, None)
-    try:
-        inspect.signature(run).bind(None, *positional, **named)
-    except TypeError:
-        written = ", ".join(str(one.replace(annotation=one.empty)) for one in parameters[1:])
-        return f"run takes ({written}), but a tool with an argument model is called as run(args) or run(args, ctx)"
-    return None
-
-
-def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Return why the arguments have no JSON Schema or are not an object, or None."""
-    model: type[BaseModel] = cls.args_model()
-    try:
-        schema = cls.get_parameters()
-    except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
-        return f"{model.__name__} has no JSON Schema ({str(error).splitlines()[0]})"
-    return None if schema.get("type") == "object" else f"{model.__name__} is not an object with named fields"
-
-
-ToolClass: TypeAlias = type[BaseTool[Any, Any, Any, Any]]
-
-
-class ToolSources(Struct, frozen=True, kw_only=True):
-    """The places that tools come from, besides the built-in ones."""
-
-    root: Path
-    """The folder that relative ``tool_paths`` start from."""
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where each setting was set, by its dotted key, for errors."""
-    project_tools: Path | None = None
-    """The project's tools folder. None if the project is not trusted."""
-    user_tools: Path | None = None
-    """The user's own tools folder."""
-    extra: tuple[ToolClass, ...] = ()
-    """Classes made elsewhere, such as proxies of MCP servers' tools.
-
-    They never replace another tool of the same name.
-    """
-    given: tuple[str, ...] = ()
-    """Names of tools that the host gives to some agents only."""
-    own: tuple[ToolClass, ...] = ()
-    """Tools of the program that embeds vibe."""
-    is_sandboxed: Callable[[], bool] = lambda: True
-    """Returns whether commands are confined. May be slow."""
-
-
-class Discovery(Struct):
-    """The tools found by name, where each comes from, and what went wrong on the way.
-
-    A user's file replaces a built-in tool of the same name, with a warning. Among users' files, the first one found
-    wins: ``tool_paths``, then the project's folder, then the user's own.
-    """
-
-    tools: dict[str, ToolClass] = field(default_factory=dict[str, ToolClass])
-    origins: dict[str, str] = field(default_factory=dict[str, str])
-    warnings: list[str] = field(default_factory=list[str])
-
-    def add(self, cls: ToolClass, origin: str) -> None:
-        """Add a tool, unless a tool that takes precedence already has its name."""
-        name = cls.get_name()
-        holder = self.origins.get(name)
-        if holder is not None:
-            replaces = holder == BUILTIN and origin != SERVER
-            kept, dropped = (origin, holder) if replaces else (holder, origin)
-            self.warnings.append(f"two tools are called {name!r}: the one of {kept} is used, not the one of {dropped}")
-            if not replaces:
-                return
-        self.tools[name] = cls
-        self.origins[name] = origin
-
-
-BUILTIN = "vibe itself"
-SERVER = "a server"
-PROGRAM = "the program"
-"""The origins of tools that don't come from a file, as messages name them."""
-
-
-def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:
-    """Return the tools of all sources.
-
-    They are found in this order: built-in, the program's own, ``tool_paths``, the project's, the user's, extra ones.
-
-    Raises:
-        UsageError: one of the program's tools has a name that is taken.
-    """
-    found = Discovery()
-    for cls in builtin_tools():
-        found.add(cls, BUILTIN)
-    for cls in sources.own:
-        name = cls.get_name()
-        holder = BUILTIN if name in sources.given else found.origins.get(name)
-        if holder is not None:
-            raise UsageError(f"tool {name!r}: {holder} has one of that name: give yours another, @tool(name=...)")
-        found.add(cls, PROGRAM)
-    for path in dict.fromkeys(_files(sources, tool_paths, found)):
-        load_file(path, found)
-    for cls in sources.extra:
-        found.add(cls, SERVER)
-    return found
-
-
-def builtin_tools() -> Iterator[ToolClass]:
-    """Yield the built-in tools, in the order of their modules' names."""
-    for info in sorted(pkgutil.iter_modules(builtins.__path__), key=lambda info: info.name):
-        if not info.name.startswith("_"):
-            yield from tool_classes(importlib.import_module(f"{builtins.__name__}.{info.name}"))
-
-
-def load_file(path: Path, found: Discovery) -> None:
-    """Add the tools of a file. What can't be used becomes a warning that names the file and the reason."""
-    try:
-        module = _import(path)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a user's file may raise anything while it loads
-        found.warnings.append(f"{path}: not loaded: {_reason(error, path)}")
-        return
-    classes = tool_classes(module)
-    if not classes:
-        found.warnings.append(f"{path}: defines no tool; helper files are left alone if their name starts with '_'")
-    for cls in classes:
-        try:
-            problem = check_signature(cls)
-        except Exception as error:  # noqa: BLE001  get_name and the like are the user's code too
-            problem = _reason(error, path)
-        if problem is None:
-            found.add(cls, str(path))
-        else:
-            found.warnings.append(f"{path}: {cls.__name__} is not offered, a call of it would fail: {problem}")
-
-
-def tool_classes(module: ModuleType) -> tuple[ToolClass, ...]:
-    """Return the concrete tools that a module itself defines, in order."""
-    own = [item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__]
-    classes = cast("list[ToolClass]", [item for item in own if issubclass(item, BaseTool)])
-    return tuple(cls for cls in classes if not inspect.isabstract(cls))
-
-
-class _SourceOnly(SourceFileLoader):
-    """Loads a file without leaving bytecode beside it."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-def _import(path: Path) -> ModuleType:
-    """Import a file under a name derived from its path and content, so that names never clash and nothing is stale."""
-    digest = hashlib.blake2b(str(path).encode() + b"\0" + path.read_bytes(), digest_size=12).hexdigest()
-    name = f"vibe_tool_file_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_file_location(name, path, loader=_SourceOnly(name, str(path)))
-    if spec is None or spec.loader is None:
-        raise ImportError("it is not a Python source file")
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # Pydantic looks here to resolve the module's annotations.
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _files(sources: ToolSources, tool_paths: Iterable[str], found: Discovery) -> Iterator[Path]:
-    for text in tool_paths:
-        path = Path(os.path.realpath(typed_path(sources.root, text)))
-        if os.path.isfile(path) or os.path.isdir(path):
-            yield from _sources_below(path)
-        else:
-            found.warnings.append(f"tool_paths: {text!r} is neither a file nor a folder")
-    for folder in (sources.project_tools, sources.user_tools):
-        if folder is not None and os.path.isdir(folder):
-            yield from _sources_below(Path(os.path.realpath(folder)))
-
-
-def _sources_below(path: Path) -> Iterator[Path]:
-    """Yield a file itself, or every ``*.py`` below a folder.
-
-    Files and folders whose names start with ``_`` or ``.`` are skipped.
-    """
-    if os.path.isfile(path):
-        yield path
-        return
-    for file in sorted(path.rglob("*.py")):
-        if os.path.isfile(file) and not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts):
-            yield Path(os.path.realpath(file))
-
-
-def _reason(error: BaseException, path: Path) -> str:
-    """Return an error on one line, with the line of the file that raised it."""
-    if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: {error.msg}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    text = " ".join(str(error).split()) or "no message"
-    advice = advice_on(error)
-    return f"{f'line {lines[-1]}: ' if lines else ''}{type(error).__name__}: {text}{f'; {advice}' if advice else ''}"
+from vibe.system.errors import ConfigError, closest, did_you_mean
 
 
 class _Tool(Struct, frozen=True, kw_only=True):
@@ -313,14 +69,14 @@ class ToolManager:
         *,
         parent: ToolManager | None = None,
         derive: Callable[[ToolSurvey], ToolSurvey] = lambda seen: seen,
-        instances: dict[str, BaseTool[Any, Any, Any, Any]] | None = None,
+        instances: dict[str, AnyTool] | None = None,
     ) -> None:
         self._sources = sources
         self.config = config
         self._parent = parent
         self._derive = derive
         self._offered: tuple[ToolSurvey, tuple[ToolSchema, ...]] | None = None
-        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {} if instances is None else instances
+        self._instances: dict[str, AnyTool] = {} if instances is None else instances
         self.warnings: tuple[str, ...] = ()
         if parent is None:
             self.adopt(self.survey(sources.extra))
@@ -345,7 +101,7 @@ class ToolManager:
         for name in (name for name in tables if name not in found.tools):
             found.warnings.append(f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
         enabled, disabled, denied = config.enabled_tools, config.disabled_tools, config.denied_tools
-        nameable = (*known, *self._sources.given)
+        nameable = (*known, *GIVEN)
         named = {"enabled_tools": enabled, "disabled_tools": disabled, "denied_tools": denied}
         found.warnings += _unmatched(nameable, found.tools, **named)
         if enabled and disabled:
@@ -376,7 +132,7 @@ class ToolManager:
     available_tools = available
     """The name Mistral Vibe uses for it."""
 
-    def get(self, name: str) -> BaseTool[Any, Any, Any, Any]:
+    def get(self, name: str) -> AnyTool:
         """Return this view's instance of a tool, creating it on first use.
 
         Raises:
@@ -411,11 +167,9 @@ class ToolManager:
 
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
         """Return a view with fresh instances of the tools that ``keep`` accepts, including those adopted later."""
-
-        def derive(base: ToolSurvey) -> ToolSurvey:
-            return replace(base, names=tuple(name for name in base.names if keep(base.known[name].cls)))
-
-        return self._view(derive)
+        return self._view(
+            lambda base: replace(base, names=tuple(name for name in base.names if keep(base.known[name].cls)))
+        )
 
     def with_tool(self, cls: ToolClass) -> ToolManager:
         """Return a view with one more tool, which the host gives to this agent alone.
@@ -584,8 +338,6 @@ LEVELS = (ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER)
 """Permissions, from the widest to the narrowest."""
 READS_ONLY = "reads_only"
 """The setting that restricts a tool to reading. It is set for every safe agent that names the tool."""
-BUILTIN_MODULES = "vibe.core.tools.builtins."
-"""The prefix of the names of modules that define built-in tools."""
 MISSPELLED_RATIO = 0.8
 """The similarity (0 to 1) from which on a name counts as misspelled.
 
@@ -605,19 +357,17 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
     view = tools.filtered(profile.enabled_tools, profile.disabled_tools)
     safe = profile.safety is AgentSafety.SAFE
     if safe:
-        view = view.only(
-            lambda cls: _is_safe(cls) or (READS_ONLY in _settings(cls) and cls.get_name() in profile.tool_tables)
-        )
+        view = view.only(lambda cls: _is_safe(cls) or (_can_be_held(cls) and cls.get_name() in profile.tool_tables))
     problems = _problems(tools, profile)
     if problems:
         raise BrokenAgentError(profile.name, problems)
 
-    def overlaid(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
+    def change(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
         table = profile.tool_tables.get(cls.get_name())
         overlaid = config if table is None else _overlaid(config, table, may_widen=may_widen)
-        return overlaid.model_copy(update={READS_ONLY: True}) if safe and READS_ONLY in _settings(cls) else overlaid
+        return _held_to_reading(cls, overlaid) if safe else overlaid
 
-    return view.reconfigured(overlaid)
+    return view.reconfigured(change)
 
 
 def observing(tools: ToolManager) -> ToolManager:
@@ -628,13 +378,10 @@ def observing(tools: ToolManager) -> ToolManager:
     """
 
     def keep(cls: ToolClass) -> bool:
-        ours = cls.__module__.startswith(BUILTIN_MODULES) or tools.origin(cls.get_name()) == PROGRAM
-        return ours and (_is_safe(cls) or READS_ONLY in _settings(cls))
+        ours = cls.__module__.startswith(f"{builtins.__name__}.") or tools.origin(cls.get_name()) == PROGRAM
+        return ours and (_is_safe(cls) or _can_be_held(cls))
 
-    def held(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
-        return config.model_copy(update={READS_ONLY: True}) if READS_ONLY in _settings(cls) else config
-
-    return tools.only(keep).reconfigured(held)
+    return tools.only(keep).reconfigured(_held_to_reading)
 
 
 def unattended(tools: ToolManager) -> ToolManager:
@@ -642,8 +389,13 @@ def unattended(tools: ToolManager) -> ToolManager:
     return tools.only(lambda cls: not cls.interactive)
 
 
-def _settings(cls: ToolClass) -> Container[str]:
-    return cls.config_class().model_fields
+def _can_be_held(cls: ToolClass) -> bool:
+    """Return whether a tool that may do more, such as a shell, can be held to reading."""
+    return READS_ONLY in cls.config_class().model_fields
+
+
+def _held_to_reading(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
+    return config.model_copy(update={READS_ONLY: True}) if _can_be_held(cls) else config
 
 
 def _is_safe(cls: ToolClass) -> bool:
@@ -679,9 +431,8 @@ def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
         for pattern in patterns:
             near = closest(pattern, known, cutoff=MISSPELLED_RATIO) if pattern.isidentifier() else []
             if pattern not in {*known, *TOOL_ALIASES} and near:
-                problems.append(
-                    ConfigError(profile.where(key), key, f"{pattern!r} is not a tool, {did_you_mean(near)}")
-                )
+                what = f"{pattern!r} is not a tool, {did_you_mean(near)}"
+                problems.append(ConfigError(profile.where(key), key, what))
     return problems
 
 

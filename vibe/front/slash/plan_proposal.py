@@ -16,7 +16,6 @@ from planner.author.structured_output import PlanOffer, plan_in, plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from vibe.app.conversation.conversation import Conversation
-from vibe.app.engine.build import PROPOSE_PLAN
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.library import WATCHED_SLOWED
@@ -24,8 +23,8 @@ from vibe.app.plan.run import open_plan
 from vibe.core.messages import UserMessage
 from vibe.core.schemas import table_of
 from vibe.core.told_files import split_files
-from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
-from vibe.core.tools.hand_in import HandInArgs
+from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolClass, ToolError, UnaskedConfig
+from vibe.core.tools.hand_in import PROPOSE_PLAN, HandInArgs
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
@@ -227,7 +226,7 @@ REPLIES = MappingProxyType({
 """A person's answers as the agent that proposed the plan reads them; people see the first line too."""
 
 
-def proposing(talk: Talk) -> type[BaseTool[Any, Any, Any, Any]]:
+def proposing(talk: Talk) -> ToolClass:
     """Return the tool with which the agent of a talk's conversation proposes plans to the person."""
     return type("ProposePlan", (ProposePlan,), {"talk": talk, "__module__": __name__})
 

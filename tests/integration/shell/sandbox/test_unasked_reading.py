@@ -18,9 +18,10 @@ from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace

@@ -19,9 +19,10 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.foreign_imports import HERE, INSTEAD, MODULES
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
 
@@ -79,7 +80,8 @@ SCRIPT = """
     import asyncio, sys
     from pathlib import Path
     from vibe.core.agents.manager import AgentManager, AgentSources
-    from vibe.core.tools.manager import ToolManager, ToolSources
+    from vibe.core.tools.discovery import ToolSources
+    from vibe.core.tools.manager import ToolManager
     from vibe.core.types import AgentType, InvokeContext, VibeConfig
 
     root = Path(sys.argv[1])
@@ -115,7 +117,7 @@ def test_a_script_of_somebody_else_works(tmp_path: Path) -> None:
 def load(folder: Path, source: str) -> ToolManager:
     (folder / "tools").mkdir()
     (folder / "tools" / "theirs.py").write_text(dedent(source))
-    return ToolManager(ToolSources(root=folder, user_tools=folder / "tools"), VibeConfig())
+    return ToolManager(ToolSources(root=folder, folders=(folder / "tools",)), VibeConfig())
 
 
 @pytest.mark.parametrize(("name", "kind"), [("explore", "subagent"), ("default", "agent")])

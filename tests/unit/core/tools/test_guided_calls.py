@@ -16,10 +16,11 @@ from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
 from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources
 from vibe.core.tools.base import InvokeContext
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.guidance import CallGuidance
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
 

@@ -13,8 +13,9 @@ import pytest
 
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import BaseTool, InvokeContext, TextResult, ToolStreamLine
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
 FULL = """
@@ -203,7 +204,7 @@ def tools(tmp_path: Path) -> Path:
 
 
 def manager(folder: Path, **config: Any) -> ToolManager:
-    sources = ToolSources(root=folder.parent.parent, project_tools=folder)
+    sources = ToolSources(root=folder.parent.parent, folders=(folder,))
     return ToolManager(sources, VibeConfig(**config))
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.fakes.tools import Save, SaveArgs
 from vibe.core.config.models import VibeConfig
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolClass, ToolPermission
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
-from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.system.errors import ConfigError
 
 
@@ -58,7 +59,7 @@ def named(name: str) -> ToolClass:
 
 def load(tmp_path: Path, *extra: ToolClass, **config: Any) -> ToolManager:
     sources = ToolSources(
-        root=tmp_path, project_tools=tmp_path / ".vibe" / "tools", user_tools=tmp_path / "home" / "tools", extra=extra
+        root=tmp_path, folders=(tmp_path / ".vibe" / "tools", tmp_path / "home" / "tools"), extra=extra
     )
     return ToolManager(sources, VibeConfig(**config))
 
@@ -126,7 +127,7 @@ def test_a_server_takes_no_name_that_is_taken(tmp_path: Path) -> None:
 
 def test_what_a_program_brings_stays_when_servers_come_and_go(tmp_path: Path) -> None:
     put(tmp_path / "tools", "mine", "by a file")
-    sources = ToolSources(root=tmp_path, user_tools=tmp_path / "tools", own=(named("mine"),))
+    sources = ToolSources(root=tmp_path, folders=(tmp_path / "tools",), program=(named("mine"),))
     manager = ToolManager(sources, VibeConfig())
 
     manager.adopt(manager.survey([named("theirs"), named("mine")]))

@@ -11,8 +11,9 @@ from vibe.core.agents.manager import BrokenAgentError, read_agent_file
 from vibe.core.agents.models import BUILTIN_AGENTS, AgentProfile
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.gate import Approvals, Gate
-from vibe.core.tools.manager import ToolManager, ToolSources, profile_view, unattended
+from vibe.core.tools.manager import ToolManager, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode, Ruling
 from vibe.core.tools.questions import Choice
 from vibe.core.tools.workspace import Workspace

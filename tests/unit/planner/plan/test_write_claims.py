@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from planner.plan.write_claims import ANYWHERE, globs_overlap, parse_glob
 from vibe.core.modes import ONLY_READING
-from vibe.core.tools.manager import builtin_tools
+from vibe.core.tools.discovery import builtin_tools
 
 APART = [
     ("src/a.py", "src/b.py"),

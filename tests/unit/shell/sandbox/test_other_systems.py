@@ -18,7 +18,8 @@ from vibe.app.engine import host
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.builtins import bash as bash_tool
 from vibe.core.tools.builtins.bash import Bash, BashConfig
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.discovery import ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.shell.process import watch
 from vibe.shell.sandbox import landlock, probe
 from vibe.shell.sandbox.choose import choose_sandbox

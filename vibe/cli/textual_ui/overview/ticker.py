@@ -138,7 +138,7 @@ def is_live(plan: PlanView | None) -> bool:
 def is_busy(agent: AgentView | None) -> bool:
     """Return whether an agent is answering a prompt, or has calls open or being written, or is asking."""
     return agent is not None and (
-        agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None or agent.is_asking
+        agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None or agent.awaits_model
     )
 
 

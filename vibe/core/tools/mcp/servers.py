@@ -19,10 +19,9 @@ from pydantic import BaseModel, Field, RootModel
 from vibe.core.config.models import McpServerConfig
 from vibe.core.messages import Image
 from vibe.core.schemas import table_of
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolClass, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, image_type
-from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerState, ServerStatus
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 from vibe.core.tools.outputs import keep_file

@@ -12,8 +12,9 @@ from tests.unit.core.tools.builtins.calling import PATH, Caller
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.base import ToolError, ToolPermission
 from vibe.core.tools.builtins.bash import Bash, BashConfig, BashState
+from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import Assessment
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
