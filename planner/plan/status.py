@@ -78,7 +78,20 @@ _READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
 
 LEFT = "left"
 """Reason of a pause because the person left."""
-_WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision", LEFT: "when you left"}
+_WORDS = {
+    "SIGINT": "Ctrl-C",
+    "decision": "waits for a decision",
+    LEFT: "when you left",
+    "exit_code": "a command failed",
+    "verify": "a check failed",
+    "blocked": "something was not allowed",
+    "limit": "at a limit",
+    "budget": "the budget is used up",
+    "timeout": "out of time",
+    "items": "too many items failed",
+    "merge": "work could not be merged",
+    "environment": "the system lacked something",
+}
 
 
 def items_text(statuses: Iterable[str]) -> str:
@@ -94,8 +107,13 @@ def readable_title(title: str) -> str:
     return _OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title)
 
 
-def paused_text(reason: str | None) -> str:
-    """Return words for a paused plan and its reason."""
-    if reason in _READY:
+def reason_text(reason: str | None) -> str:
+    """Return words for a reason or an outcome; blank for None."""
+    return _WORDS.get(reason or "", (reason or "").replace("_", " "))
+
+
+def status_text(status: str, reason: str | None) -> str:
+    """Return words for a plan's status and its reason."""
+    if reason in _READY and status == PlanStatus.PAUSED:
         return "ready to resume"
-    return f"paused ({_WORDS.get(reason, reason)})" if reason else "paused"
+    return f"{status} ({reason_text(reason)})" if reason and reason != status else status

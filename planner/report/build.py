@@ -109,7 +109,7 @@ class ReportSources:
             mode=step.mode.value,
             status=status.value,
             reason=INTERRUPTED if is_cut else was.reason,
-            detail=CUT_OFF if is_cut else was.detail,
+            detail=CUT_OFF if is_cut else was.detail or self._waits_for(step, status),
             tolerated=was.tolerated and not whole.spoils and status in (StepStatus.FAILED, StepStatus.CANCELLED),
             reused_from=was.reused_from,
             depends_on=tuple(edge.step for edge in own_edges(step)),
@@ -125,6 +125,12 @@ class ReportSources:
             files_changed=_files_changed(was),
             checks=tuple(_checks(step, status, result)),
         )
+
+    def _waits_for(self, step: Step, status: StepStatus) -> str:
+        """Return which steps block a step, and their statuses; blank if none does."""
+        before = [self.state.steps[edge.step] for edge in own_edges(step) if status is StepStatus.BLOCKED]
+        blocking = [f"{each.id} ({each.status})" for each in before if each.spoils or not each.status.is_final]
+        return f"waits for {', '.join(blocking)}" if blocking else ""
 
     def _items(self, step_id: str) -> str:
         made = self.state.items_of(step_id)

@@ -53,7 +53,7 @@ def github_annotations(report: PlanReport, masked: Mask) -> Iterator[str]:
 
 
 def _why(step: StepReportLine) -> str:
-    why = step.detail or step.reason or step.status.replace("_", " ")
+    why = step.why or step.status.replace("_", " ")
     return f"{step.status}, but the plan went on: {why}" if step.tolerated else why
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len, set_cell_size
 
-from planner.plan.status import paused_text
+from planner.plan.status import status_text
 from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
 from vibe.system.plain_text import counted, date_text, plain, plain_line
 
@@ -60,17 +60,17 @@ def amount_text(limit: LimitReport, value: float | None) -> str:
     return duration(value) if limit.unit == "seconds" else f"{value:,.0f} tokens"
 
 
-def status_text(report: PlanReport) -> str:
+def standing(report: PlanReport) -> str:
     """Return the plan's status as a sentence without a full stop."""
     if report.pid is not None:
         return f"running in process {report.pid}; status as of its last record"
     if report.status == "interrupted":
         return f"interrupted: its run broke off; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "paused":
-        return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
+        return f"{status_text(report.status, report.reason)}; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "idle":
         return "not started"
-    return f"{report.status} ({report.reason})" if report.reason else report.status
+    return status_text(report.status, report.reason)
 
 
 def counts_text(report: PlanReport) -> str:
@@ -148,7 +148,7 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
         ("Machine", ", ".join(dict.fromkeys(each.worker for each in step.attempts if each.worker))),
         ("Times lost", str(sum(each.lost for each in step.attempts) or "")),
         ("Command", step.command or ""),
-        ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
+        ("Why", step.why),
         ("Reused from", f"plan {step.reused_from}" if step.reused_from else ""),
         ("Ran for", duration(step.duration_s)),
         ("Attempts", str(attempts) if attempts > 1 else ""),

@@ -8,7 +8,7 @@ from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
 from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
-from planner.plan.status import MARKS, REUSED_MARK
+from planner.plan.status import MARKS, REUSED_MARK, reason_text
 from planner.report.formatting import (
     amount_text,
     call_text,
@@ -23,7 +23,7 @@ from planner.report.formatting import (
     output_text,
     price_text,
     removed_steps,
-    status_text,
+    standing,
     step_facts,
     time_text,
     why_tolerated,
@@ -84,7 +84,7 @@ def page(title: str, style: str, parts: Iterable[str]) -> str:
 def _header(report: PlanReport) -> Iterator[str]:
     yield f'<header><p class="badge is-{escaped(report.status)}">{escaped_line(report.status)}</p>'
     yield f"<h1>{escaped(report.goal)}</h1>"
-    yield f'<p class="ending">{escaped(status_text(report))}</p>'
+    yield f'<p class="ending">{escaped(standing(report))}</p>'
     yield _definitions(facts(report))
     yield "</header>"
 
@@ -150,7 +150,7 @@ def _span(step: StepReportLine, span: Span, total: float) -> str:
     left = min(span.start / total * 100, 100 - NARROWEST)
     width = min(max((span.end - span.start) / total * 100, NARROWEST), 100 - left)
     attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
-    words = f"{step.id}: {span.ended} after {duration(span.end - span.start)}{attempt}"
+    words = f"{step.id}: {reason_text(span.ended)} after {duration(span.end - span.start)}{attempt}"
     style = f"left:{left:.2f}%;width:{width:.2f}%"
     return f'<i class="is-{escaped(span.ended)}" style="{style}" title="{escaped_line(words)}"></i>'
 
@@ -246,10 +246,9 @@ def _attempts(step: StepReportLine) -> Iterator[str]:
         return
     yield "<h3>Attempts</h3><ol>"
     for each in step.attempts:
-        why = each.detail or each.reason or ""
-        outcome = f"{each.outcome or 'cut off'}{_dot(duration(each.duration_s))}"
+        outcome = f"{reason_text(each.outcome) or 'cut off'}{_dot(duration(each.duration_s))}"
         tokens = f" · {each.spent.total_tokens:,} tokens" if each.spent.calls else ""
-        yield f"<li>{escaped(outcome + tokens)}{f': {escaped(why)}' if why else ''}</li>"
+        yield f"<li>{escaped(outcome + tokens)}{f': {escaped(each.why)}' if each.why else ''}</li>"
     yield "</ol>"
 
 

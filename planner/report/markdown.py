@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
-from planner.plan.status import MARKS, REUSED_MARK
+from planner.plan.status import MARKS, REUSED_MARK, reason_text
 from planner.report.formatting import (
     amount_text,
     call_text,
@@ -19,7 +19,7 @@ from planner.report.formatting import (
     other_spending,
     output_text,
     removed_steps,
-    status_text,
+    standing,
     step_facts,
     time_text,
     why_tolerated,
@@ -39,7 +39,7 @@ def report_markdown(report: PlanReport, plan: Plan) -> str:
 
 def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield f"# {markdown_line(report.goal)}"
-    yield f"\n**{markdown_line(status_text(report))}**\n"
+    yield f"\n**{markdown_line(standing(report))}**\n"
     yield from _table(("", ""), facts(report))
     used = ((limit.unit, amount_text(limit, limit.used), amount_text(limit, limit.most)) for limit in report.limits)
     yield from _titled("Budget", _table(("of", "used", "at most"), used))
@@ -64,7 +64,7 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield from _titled("Denied calls", denied)
     yield from _titled("Files changed", (f"- {markdown_line(file)}" for file in report.files_changed))
     for step in report.listed():
-        if step.attempts or step.summary or step.reason or step.reused_from:
+        if step.attempts or step.summary or step.why or step.reused_from:
             yield from _step(step)
 
 
@@ -96,7 +96,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     if len(step.attempts) > 1:
         yield ""
         rows = (
-            (str(each.number), each.outcome or "cut off", each.detail or each.reason or "", duration(each.duration_s))
+            (str(each.number), reason_text(each.outcome) or "cut off", each.why, duration(each.duration_s))
             for each in step.attempts
         )
         yield from _table(("attempt", "outcome", "why", "time"), rows)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ipc.events import UsageSum
+from planner.plan.status import reason_text
 from planner.state.lists import in_pages
 from planner.state.state import Span
 from vibe.core.messages import Denial
@@ -35,6 +36,11 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     lost: int = 0
     """The number of times it was lost with a worker and repeated on another."""
     spent: ReportedUsage
+
+    @property
+    def why(self) -> str:
+        """Why it ended, in words; blank if it completed."""
+        return self.detail or reason_text(self.reason)
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):
@@ -94,6 +100,11 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     output: Any = None
     files_changed: tuple[str, ...] = ()
     checks: tuple[CheckReport, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Why it has its status, in words; blank if that needs none."""
+        return self.detail or reason_text(self.reason)
 
 
 class ModelReport(Struct, frozen=True, kw_only=True):

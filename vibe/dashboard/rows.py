@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from ipc.events import DiffDisplay, PlanProposedEvent, PlanStartedEvent
-from planner.plan.status import StepStatus
+from planner.plan.status import StepStatus, reason_text
 from vibe.app.watch.commands import given
 from vibe.app.watch.follower import Follower
 from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, trim
@@ -92,6 +92,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
         **fields(step, *STEP),
         "tolerated": step.state.tolerated,
         "reason": step.reason[:REASON_CHARACTERS],
+        "why": (step.state.detail or reason_text(step.state.reason))[:REASON_CHARACTERS],
         "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
         "asks": asks(plan, step),
         "items": {name: count for name, count in (items or {}).items() if count},

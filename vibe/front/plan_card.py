@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from ipc import events as e
 from planner.plan.expectation import times_to_come
-from planner.plan.status import items_text, paused_text
+from planner.plan.status import items_text, status_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, chained, cut, fit, joined, spread
@@ -155,7 +155,7 @@ def _ended(plan: PlanView) -> str:
     in_a_row = sum(step.worked(at) for step in plan.steps.values())
     side = f" side by side; {took(in_a_row)} in a row" if in_a_row > at + 1 else ""
     if plan.status == "paused":
-        return f"Plan {one_line(paused_text(plan.state.reason), 400)} · {took(at)}"
+        return f"Plan {one_line(status_text(plan.status, plan.state.reason), 400)} · {took(at)}"
     why = f" · {one_line(plan.reason)}" if plan.reason and plan.reason != plan.status and not plan.failed else ""
     return f"Plan {plan.status} · {took(at)}{side}{why}{_against(plan)}"
 

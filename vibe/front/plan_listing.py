@@ -14,7 +14,7 @@ from planner.plan.for_each import folded
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Child, Decision, Plan, PlanStatus, Step
 from planner.plan.operations import operation_text, read_operations
-from planner.plan.status import MARKS, items_text, paused_text
+from planner.plan.status import MARKS, items_text, status_text
 from planner.reuse.reuse import diff
 from planner.state.lists import in_pages
 from planner.state.state import RemovedStep, State, StepState
@@ -209,7 +209,7 @@ def _status_text(plan: PlanSummary) -> str:
     if plan.is_interrupted:
         return "interrupted"
     if plan.status is PlanStatus.PAUSED and not plan.holder:
-        return one_line(paused_text(plan.reason))
+        return one_line(status_text(plan.status, plan.reason))
     status = plan.status.value if plan.status else "unknown"
     if plan.holder:
         return f"{status} (process {plan.holder})"

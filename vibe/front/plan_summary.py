@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, paused_text
+from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, status_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.core.messages import Outcome, total_of
@@ -132,7 +132,7 @@ def _verdict(ended: PlanRun) -> str:
     why = record.detail or record.reason or ""
     outcome = "done" if ended.status is PlanStatus.COMPLETED else ended.status.value
     if ended.status is PlanStatus.PAUSED and not record.detail:
-        outcome = paused_text(record.reason)
+        outcome = status_text(ended.status, record.reason)
     elif why and why not in {ended.status.value, CHECK, "exit_code"}:
         outcome += f" ({why})"
     figures = ", ".join([f"{done:,} of {counted(len(steps), 'step')}", *spent])

@@ -14,7 +14,7 @@ from rich.cells import chop_cells
 
 from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
-from planner.plan.status import paused_text
+from planner.plan.status import status_text
 from vibe.front import request_text as texts
 from vibe.front.cells import Line, cells_of, chained, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH
@@ -226,7 +226,7 @@ def _facts(row: Row, now: float) -> dict[str, Line]:
     live, status = row.get("live"), row.get("status", "")
     total, checks = row.get("total", 0), row.get("checks", [])
     begun, ended = row.get("started_at", now), row.get("ended_at") or row.get("started_at", now)
-    words = one_line(paused_text(row.get("reason"))) if status == "paused" else str(status)
+    words = one_line(status_text(status, row.get("reason"))) if status == "paused" else str(status)
     facts: dict[str, Line] = {} if live else {"status": [(words, ENDS.get(status, "warn"))]}
     if total:
         facts["bar"] = bar(row, BAR)

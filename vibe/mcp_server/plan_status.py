@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
-from planner.plan.status import MARKS, PlanStatus, StepStatus, paused_text
+from planner.plan.status import MARKS, PlanStatus, StepStatus, status_text
 from planner.report.model import PlanReport, StepReportLine
 from planner.state.state import State, StepState
 from planner.store.current_plan import current_state
@@ -123,7 +123,7 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
     if state.status is PlanStatus.ACTIVE and pid is None:
         status = INTERRUPTED
     if state.status is PlanStatus.PAUSED:
-        detail = paused_text(state.reason)
+        detail = status_text(status, state.reason)
     if status in {INTERRUPTED, PlanStatus.PAUSED.value, PlanStatus.IDLE.value}:
         advice = "plan_run with this plan_id goes on with it"
     if pid is not None:

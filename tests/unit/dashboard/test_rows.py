@@ -118,6 +118,30 @@ def test_ids_of_any_kind_have_their_rows() -> None:
     assert list(rows["layout"]["boxes"]) == list(ids)
 
 
+def test_a_row_says_why_in_words_and_keeps_the_code() -> None:
+    fed, page = FedRun(live=False), FakePage()
+    failed = e.PlanStepUpdateEvent(
+        plan_id="plan",
+        source="run-1",
+        seq=3,
+        step_id="a",
+        title="a",
+        status="failed",
+        previous="in_progress",
+        reason="timeout",
+    )
+    ended = e.PlanCompletedEvent(
+        plan_id="plan", source="run-1", seq=4, status="failed", reason="timeout", counts={}, duration_s=1.0
+    )
+    fed.hears([plan("a"), moved("a", 2), failed, ended])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    step, head = page.tables["run"]["step:a"], page.tables["run"]["head"]
+
+    assert (step["reason"], step["why"]) == ("timeout", "out of time")
+    assert (head["reason"], head["words"]) == ("timeout", "failed (out of time)")
+
+
 def test_a_step_that_vanishes_and_comes_back_is_as_new() -> None:
     fed, page = FedRun(), FakePage()
     fed.hears([plan("a", "b"), moved("b", 2)])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
-from planner.plan.status import PlanStatus, paused_text
+from planner.plan.status import PlanStatus, status_text
 from vibe.app.watch.runs import KnownRun
 from vibe.core.tools.edits import asked_diff
 from vibe.view.agent_view import RequestView
@@ -35,7 +35,7 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     Fields at their default are left out, except ``title``. ``status`` is that of the plan; of a conversation it is
     ``active``, ``idle``, ``proposed`` (its plan waits for an answer) or ``ended``. Either is ``lost`` if its process
     died. ``checks`` counts those that passed, those that failed and all. ``requests`` counts those that wait for a
-    person. ``words`` says of a paused plan why it rests, and what continues it. Times are unix seconds.
+    person. ``words`` says why a plan is paused, failed or lost, and what continues it. Times are unix seconds.
     """
     plan = None if view is None else view.plan
     row: dict[str, Any] = {**fields(run, "title", "folder", "live"), "started_at": moment(run.started_at)}
@@ -44,8 +44,10 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     else:
         row |= _plan_row(run, view, plan) if plan is not None and run.is_plan else _conversation_row(run, view)
         row |= {"requests": len(view.requests)}
-    if row["status"] == PlanStatus.PAUSED:
-        row["words"] = paused_text(row["reason"]) + f": {GOES_ON.format(run.key)}" * (not run.live)
+    is_paused = row["status"] == PlanStatus.PAUSED
+    if is_paused or row.get("reason"):
+        goes_on = f": {GOES_ON.format(run.key)}" if is_paused and not run.live else ""
+        row["words"] = status_text(row["status"], row["reason"]) + goes_on
     return trim(row, "title")
 
 

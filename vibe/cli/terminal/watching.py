@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ipc.errors import IpcError
-from planner.plan.status import paused_text
+from planner.plan.status import status_text
 from vibe.app.engine.result_record import EXIT_CODES
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -212,7 +212,7 @@ def _tell_end(view: View, subscription: Subscription, env: CliEnvironment) -> in
 
 
 def _plan_end(plan: PlanView) -> str:
-    how = paused_text(plan.reason) if plan.status == "paused" else plan.status
+    how = status_text(plan.status, plan.reason) if plan.status == "paused" else plan.status
     spent = f", {plan.tokens:,} tokens in {counted(plan.spent.calls, 'call')}" if plan.spent.calls else ""
     return one_line(
         f"plan {plan.id} {how}: {plan.done} of {counted(plan.total, 'step')} done in {took(plan.elapsed(0.0))}{spent}"

@@ -107,7 +107,7 @@ function showHead(row) {
     : "Choose a run"));
   const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
   const status = isPast() ? "replay" : !isListed() ? "deleted: this is what it was" : asks ? `${asks} waiting for you`
-    : row.words ?? (isActive ? "running" : row.status) + (row.reason ? ` (${row.reason})` : "");
+    : row.words ?? (isActive ? "running" : row.status);
   draw(box, h("div.top", h("button.menu", { onclick: () => drawer(true) }, "Runs"),
     h("h1", row.title || row.id), isRun() && h("div.acts",
     act("Pause", () => command("pause")),

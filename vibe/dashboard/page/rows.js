@@ -153,7 +153,7 @@ export const steps = () => stepIds().map((id) => [id, step(id)]);
 export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
   ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
 const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = "n title mode depends_on order max_tokens",
-  FINAL = "reason tolerated tokens cost_usd files worktree worker summary duration_s",
+  FINAL = "why tolerated tokens cost_usd files worktree worker summary duration_s",
   BEGUN = "n kind ts tool words command purpose";
 const only = (row, names) => Object.fromEntries(names.split(" ").map((name) => [name, row[name]]));
 export const hasEnded = (row) => ENDED.includes(row?.status);

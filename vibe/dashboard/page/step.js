@@ -51,7 +51,7 @@ function showHead(box, row, list) {
     pattern && h("button.link", { "data-open": pattern }, `one of ${pattern}`), acts),
     h("h2", row.title || ui.step),
     row.status === "in_progress" && row.doing && h("p.doing", row.doing),
-    isBad && h("p.why", row.reason), checks[0] && h("div.proof", checks));
+    isBad && h("p.why", row.why), checks[0] && h("div.proof", checks));
 }
 
 function showTabs(box, row, list) {

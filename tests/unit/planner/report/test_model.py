@@ -16,8 +16,9 @@ from msgspec import structs
 from ipc.events import Fact, PlanLeftEvent
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Plan, StepStatus
+from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.report.build import ReportSources
+from planner.report.ci import report_junit
 from planner.report.html import report_html
 from planner.report.markdown import report_markdown
 from planner.report.model import PlanReport
@@ -227,6 +228,29 @@ def test_what_a_run_came_to_is_told_until_the_plan_is_changed_or_taken_up_again(
     assert report_of(plan, records).outcome == outcome.value
     later = [*records, took_up(5, plan, again=True), paused("user", at=6)]
     assert report_of(plan, later).outcome == "interrupted"
+
+
+def test_people_read_why_in_words_and_programs_read_codes() -> None:
+    plan = make_plan([step("a"), step("b", "a"), step("c", "b")])
+    bad = StepResult(outcome=Outcome.LIMIT, reason="timeout")
+    failed = [*done(3, "a", bad, retry=True), started(4, "a", 2), *done(5, "a", bad, attempt=2)]
+    held = [moved(each, StepStatus.BLOCKED, at=1) for each in ("b", "c")]
+    report = report_of(
+        plan, [took_up(1), *held, started(2, "a"), *failed, finished(PlanStatus.FAILED, reason="timeout", at=6)]
+    )
+    page, text = report_html(report, plan, Dag.build(plan.steps)), report_markdown(report, plan)
+    junit = report_junit(report, str)
+
+    assert "**failed (out of time)**" in text
+    assert "failed (out of time)" in page
+    assert "| 1 | at a limit | out of time |" in text
+    assert "<dd>out of time</dd>" in page
+    assert not re.search("timeout|: limit after", page + text)
+    assert [each.detail for each in report.steps[1:]] == ["waits for a (failed)", "waits for b (blocked)"]
+    assert "waits for a (failed)" in page
+    assert "| b | blocked |  |  |  | b: waits for a (failed) |" in text
+    assert '<skipped message="waits for a (failed)" />' in junit
+    assert (report.reason, report.steps[0].reason, report.steps[0].attempts[0].outcome) == (*["timeout"] * 2, "limit")
 
 
 def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
