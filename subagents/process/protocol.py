@@ -109,7 +109,7 @@ class ProviderSlot(Struct, frozen=True, kw_only=True, tag="slot"):
 
 
 class TurnToAsk(Struct, frozen=True, kw_only=True, tag="turn"):
-    """The right to ask a person something; a run asks one question at a time."""
+    """The right to ask a person to approve a call; a run asks about one at a time."""
 
 
 class PersonsAnswer(Struct, frozen=True, kw_only=True, tag="approval"):
@@ -119,7 +119,7 @@ class PersonsAnswer(Struct, frozen=True, kw_only=True, tag="approval"):
 
 
 class PersonsReplies(Struct, frozen=True, kw_only=True, tag="questions"):
-    """A person's answers to an agent's questions, each as JSON; needs the turn to ask."""
+    """A person's answers to an agent's questions, each as JSON."""
 
     questions: tuple[dict[str, Any], ...]
     request_id: str = ""

@@ -84,6 +84,28 @@ def test_a_permission_question_is_answered_once_and_the_second_is_told_who_was_f
 
 
 @pytest.mark.parametrize("executor", ["local", "process"])
+def test_a_call_is_approved_while_the_question_of_another_step_is_open(
+    vibe: VibeCommand, write_plan: WritePlan, executor: str
+) -> None:
+    asking = {"turns": [ask(QUESTION), {"text": "done"}]}
+    made = "until [ -e asked ]; do sleep 0.02; done; touch made"
+    vibe.replay({"agents": {"q": asking, "w": {"turns": [shell(made), {"text": "done"}]}}})
+    steps = {**STEP, "id": "q", "mode": "research"}, STEP
+    process = vibe.start("plan", "run", write_plan(*steps), "--wait", "--executor", executor)
+    plan, question = printed(process, r"answer with: vibe events answer (\S+) (\S+) ANSWER")
+    _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
+    (vibe.workdir / "asked").touch()
+
+    assert vibe("events", "answer", plan, request, "yes").code == 0
+    until((vibe.workdir / "made").exists, 60)
+    assert [each["kind"] for each in vibe("events", "answer", plan, "--output", "json").document["requests"]] == [
+        "question"
+    ]
+    assert vibe("events", "answer", plan, question, "1").code == 0
+    assert process.wait(timeout=120) == 0
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
 def test_an_agents_question_is_answered_once_and_the_second_is_told_who_was_first(
     vibe: VibeCommand, write_plan: WritePlan, executor: str
 ) -> None:
@@ -131,6 +153,7 @@ def test_a_decision_is_taken_once_and_the_second_is_told_who_was_first(
 
     option = {"ana": "pg", "ben": "files"}[winner]
     assert re.search(r"db +decision +- +Which database\? \(pg \| files\)", listed.out), listed
+    assert "(pg | files): 1 PostgreSQL, hosted, 2 Plain files\n" in listed.out
     assert (wrong.code, "oracle" in wrong.err) == (2, True)
     assert first.out == f"decided 'db': {option}\n"
     assert f"by {winner}" in second.err

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Lock, to_thread
 from msgspec import ValidationError, convert, structs
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
@@ -60,6 +60,7 @@ class People:
         """The approval mode. A program that answers for itself is asked, whatever the settings say."""
         self.fault: BaseException | None = None
         self.hearer: EventSink | None = None
+        self._one_by_one = Lock()
         self.stop: Callable[[], object] = str
 
     def fail(self, error: BaseException) -> None:
@@ -90,7 +91,8 @@ class People:
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Ask the program about a tool call; the answer is no if its callback fails."""
-        answer = await self.try_call(self._approval, request)
+        async with self._one_by_one:
+            answer = await self.try_call(self._approval, request)
         return answer or ApprovalAnswer(allow=False, reason=NO_ANSWER, by=PROGRAM)
 
     def hooks(self, given: Mapping[str, Hooked]) -> tuple[Hook, ...]:
@@ -141,7 +143,8 @@ class People:
         questions: Sequence[Question],
         request_id: str = "",  # noqa: ARG002  a parameter of the port, UserInput
     ) -> Sequence[QuestionAnswer] | None:
-        return await self.try_call(_replied, ask, questions)
+        async with self._one_by_one:
+            return await self.try_call(_replied, ask, questions)
 
 
 async def _replied(ask: Ask, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:

@@ -289,7 +289,8 @@ def _table(entry: Entry, requests: Sequence[Mapping[str, Any]]) -> list[str]:
 def _row(request: Mapping[str, Any]) -> tuple[str, str, str, str]:
     kind = request["kind"]
     shown = request["request_id"] if kind == "decision" else request["request_id"][:SHOWN_ID]
-    asked = f"{request['summary']} ({_possible(request)})"
+    labels = ", ".join(f"{number} {label}" for number, label in enumerate(request.get("labels", ()), start=1))
+    asked = f"{request['summary']} ({_possible(request)})" + f": {labels}" * bool(labels)
     return one_line(shown), kind, one_line(request["step_id"] or "-"), one_line(asked, 400)
 
 

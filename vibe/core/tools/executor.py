@@ -132,7 +132,7 @@ class ToolExecutor:
         self._turns = turns
         self._mask = Mask(context.environ)
         ask = context.user_input_callback
-        self._ask = None if ask is None else partial(announcing, ask, sink, approvals.tree.queue)
+        self._ask = None if ask is None else partial(announcing, ask, sink)
         if context.background is not None:
             context.background.announce(sink, self._mask.printed)
 

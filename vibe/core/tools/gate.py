@@ -71,7 +71,7 @@ class Approvals:
     """Answers questions about tool calls.
 
     ``approver`` is None if no user is there; whatever would be asked is then denied. Views of one tree share the
-    approver, the lasting approvals and ``queue``, a lock held while a question is open, so that one is asked at a time.
+    approver, the lasting approvals and ``queue``, a lock held while an approval is asked for, so that one is at a time.
     ``remembered`` are approvals from earlier runs. ``keep`` writes down those that should outlast this run: it blocks,
     and raises VibeError if it can't.
     """

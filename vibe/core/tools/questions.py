@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Protocol
 from uuid import uuid4
 
@@ -81,33 +80,30 @@ class UserInput(Protocol):
         ...
 
 
-def announcing(
-    ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
-) -> UserInput:
-    """Return a UserInput that asks through ``ask`` and announces the questions and answers.
+def announcing(ask: UserInput, sink: EventSink, tool_call_id: str = "") -> UserInput:
+    """Return a UserInput that asks through ``ask`` and announces the questions and answers of the call that asks.
 
-    ``queue`` lets one call of the whole tree ask at a time. ``tool_call_id`` is the call that asks.
+    It waits for no other request: whoever is asked elsewhere can answer any of them first.
     """
 
     async def put(questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        async with queue:
-            request_id = request_id or uuid4().hex
-            asked = tuple(question.model_dump(mode="json") for question in questions)
-            sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=tool_call_id))
-            try:
-                answers = await ask(questions, request_id)
-                by = answers[0].by if answers else "user"
-            except DeclinedElsewhereError as declined:
-                answers, by = None, declined.by
-            except UnansweredError:
-                sink.publish(AnswerEvent(request_id=request_id, cancelled=True, by="nobody"))
-                raise
-            except BaseException:
-                given_up = "the agent was stopped before anyone answered"
-                sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
-                raise
-            given = tuple(answer.model_dump(mode="json") for answer in answers or ())
-            sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
-            return answers
+        request_id = request_id or uuid4().hex
+        asked = tuple(question.model_dump(mode="json") for question in questions)
+        sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=tool_call_id))
+        try:
+            answers = await ask(questions, request_id)
+            by = answers[0].by if answers else "user"
+        except DeclinedElsewhereError as declined:
+            answers, by = None, declined.by
+        except UnansweredError:
+            sink.publish(AnswerEvent(request_id=request_id, cancelled=True, by="nobody"))
+            raise
+        except BaseException:
+            given_up = "the agent was stopped before anyone answered"
+            sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
+            raise
+        given = tuple(answer.model_dump(mode="json") for answer in answers or ())
+        sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
+        return answers
 
     return put

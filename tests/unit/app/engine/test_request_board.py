@@ -143,7 +143,7 @@ async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> N
     assert (answer.allow, answer.by) == (False, "timeout")
     assert (await board.answer(yes())).message == "already denied, as nobody answered in time"
     sink = MemorySink()
-    assert await announcing(board.ask, sink, anyio.Lock())([AUTH], "question1") is None
+    assert await announcing(board.ask, sink)([AUTH], "question1") is None
     answered = sink.events[-1]
     assert isinstance(answered, AnswerEvent)
     assert (answered.cancelled, answered.by) == (True, "timeout")
@@ -233,7 +233,7 @@ async def test_the_event_says_who_declined_to_answer(*, is_nested: bool) -> None
     board, sink = RequestBoard(), MemorySink()
     asked = RequestBoard(None, board.ask) if is_nested else board
     got, reply = await meanwhile(
-        lambda: announcing(asked.ask, sink, anyio.Lock())([AUTH], "question1"),
+        lambda: announcing(asked.ask, sink)([AUTH], "question1"),
         lambda: board.answer(AnswerQuestion(request_id="question1", answers=(), by="ana")),
     )
     assert (got, reply.ok, reply.message, reply.data["by"]) == (None, True, "declined", "ana")

@@ -87,7 +87,7 @@ async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
         scope.cancel()
         await anyio.sleep_forever()
 
-    asking = announcing(ask_on, sink, anyio.Lock())
+    asking = announcing(ask_on, sink)
     with anyio.CancelScope() as scope:
         await asking([Question.model_validate(question())])
 
