@@ -262,7 +262,9 @@ class RunTables:
         if is_new or any(key[0] == "requests" for key in keys):
             self.table.replace("request:", {name: request_row(run, view, each) for name, each in view.requests.items()})
         if is_new or ("notices",) in keys:
-            self.table.replace("note:", {str(number): note_row(note) for number, note in view.notices.items()})
+            told = {answered.answered.ts for answered in view.answered}  # they have rows of their own
+            notes = (note for note in view.notices.values() if note.ts not in told)
+            self.table.replace("note:", {str(note.number): note_row(note) for note in notes})
         if is_new or ("answered",) in keys:
             self.table.replace("answered:", {answered.id: answered_row(answered) for answered in view.answered})
         for step_id, table in self.steps.items() if is_new else ():

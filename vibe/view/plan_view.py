@@ -463,6 +463,7 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         at = self.clock(now)
         for step in self.running.values():
             step.enter("", at)
+            step.history.append(StatusChange(now, "pending", step.attempt))
         self.set_wait(now, for_a_person=False)
         self.ended_at = now
         return [self.key, *(step.key for step in self.running.values())]

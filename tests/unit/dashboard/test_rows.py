@@ -142,6 +142,21 @@ def test_a_row_says_why_in_words_and_keeps_the_code() -> None:
     assert (head["reason"], head["words"]) == ("timeout", "failed (out of time)")
 
 
+def test_an_answer_is_told_once() -> None:
+    fed, page = FedRun(), FakePage()
+    common = {"plan_id": "plan", "source": "run-1", "request_id": "request-1", "subagent_id": "agent"}
+    asked = e.ApprovalRequestEvent(**common, seq=2, ts=5.0, tool_call_id="1", tool="bash", arguments={}, rule="ask")
+    given = e.ApprovalDecisionEvent(**common, seq=3, ts=6.0, decision="allow", by="page")
+    warned = e.WarningEvent(plan_id="plan", source="run-1", seq=4, ts=7.0, code="slow", message="it is slow")
+    fed.hears([plan("a"), asked, given, warned])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    rows = page.tables["run"]
+
+    assert rows["answered:request-1"]["answer"] == "allow"
+    assert [row["text"] for key, row in rows.items() if key.startswith("note:")] == ["it is slow"]
+
+
 def test_a_step_that_vanishes_and_comes_back_is_as_new() -> None:
     fed, page = FedRun(), FakePage()
     fed.hears([plan("a", "b"), moved("b", 2)])

@@ -327,6 +327,7 @@ def test_a_plan_whose_process_died_goes_on_no_more_from_when_it_was_heard_of_las
     assert plan.ended_at == 105.0
     assert plan.clock(999.0) == plan.clock(105.0)
     assert [span.end for span in plan.steps["a"].spans] == [5.0]
+    assert [(each.ts, each.status) for each in plan.steps["a"].history] == [(101.0, "in_progress"), (105.0, "pending")]
     assert {plan.key, plan.steps["a"].key} <= set(keys)
     assert (plan.steps["a"].status, plan.running, plan.counts.get("in_progress", 0)) == ("pending", {}, 0)
 

@@ -127,7 +127,7 @@ function callOf(row) {
     : !["ok", "error"].includes(row.status) && row.status);
   return h("details.call." + row.status, { open: OPEN.includes(row.status) }, h("summary", tick(row.status),
     h("code", row.purpose === "verify" ? `check  ${row.command}` : row.words || row.tool), h("span", facts)),
-    row.diff ? small(row.diff) : h("pre", row.text || row.written || NONE),
+    row.diff ? small(row.diff) : h("pre", row.text || row.written || (BUSY.includes(row.status) ? "" : NONE)),
       (row.output_files ?? []).map((file) => h("p.note", `all of it: ${file}`)));
 }
 
