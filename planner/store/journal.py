@@ -1,4 +1,7 @@
-"""The plan's journal: an append-only file with one JSON line for each fact, whose torn tail can be repaired."""
+"""The plan's journal: an append-only file with one JSON line for each fact, whose torn tail can be repaired.
+
+Each line has the number of its fact in ``seq``. Journals begun by versions that gave none go on without.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct, ValidationError, json
+from msgspec import Struct, ValidationError, json, structs
 
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
@@ -21,14 +24,15 @@ _decoder: json.Decoder[Fact] = json.Decoder(Fact)
 class JournalContent(Struct, frozen=True, kw_only=True):
     """The content of a journal.
 
-    ``dropped`` says in sentences what was lost at its end, ``length`` is the size of its sound part in bytes, and
-    ``unfinished`` says that the last sound line lacks its newline.
+    ``dropped`` says in sentences what was lost, ``length`` is the size of its sound part in bytes, ``unfinished`` says
+    that the last sound line lacks its newline, and ``next`` is the number of the next fact, or 0 if they have none.
     """
 
     facts: Sequence[Fact]
     dropped: tuple[str, ...]
     length: int
     unfinished: bool
+    next: int
 
 
 def read_file(path: Path) -> bytes:
@@ -51,12 +55,13 @@ def read_journal(path: Path) -> JournalContent:
     sound = data.rstrip(b"\0")
     dropped = [f"{path}: dropped {len(data) - len(sound)} zero bytes at its end"] if len(sound) < len(data) else []
     facts: list[Fact] = []
+    following = 1
     lines = sound.split(b"\n")
     length = 0
     last = len(lines) - 1 if lines[-1] else len(lines) - 2
     for number, line in enumerate(lines[: last + 1]):
         try:
-            facts.append(_decoder.decode(line))
+            fact = _decoder.decode(line)
         except ValidationError as error:
             problem = f"is not a fact this version knows ({error})"
             raise BrokenPlanError(f"{path}:{number + 1}", problem, OTHER_VERSION) from error
@@ -66,8 +71,15 @@ def read_journal(path: Path) -> JournalContent:
             dropped.append(f"{path}:{number + 1}: dropped a torn last line of {len(line)} bytes")
             break
         length += len(line) + 1
+        if fact.seq and fact.seq != following:
+            found = f"fact {fact.seq} is where fact {following} belongs"
+            dropped.append(f"{path}:{number + 1}: {found}: part of what the plan did is missing")
+        following = fact.seq and fact.seq + 1
+        facts.append(structs.replace(fact, seq=0))
     unfinished = length > len(sound)
-    return JournalContent(facts=facts, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished)
+    return JournalContent(
+        facts=facts, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished, next=following
+    )
 
 
 class PlanJournal:
@@ -83,6 +95,7 @@ class PlanJournal:
             StoreWriteError: the file can't be opened or created.
         """
         self.path = path
+        self._next = 0
         self._failure: StoreWriteError | None = None
         with writing(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -91,9 +104,12 @@ class PlanJournal:
     def mend(self, content: JournalContent) -> None:
         """Cut the tail that ``content`` dropped off the file, so that the next fact begins a line of its own.
 
+        The facts appended from now on are numbered as those of ``content``.
+
         Raises:
             StoreWriteError: the file can't be cut.
         """
+        self._next = content.next
         if content.length == self._length and not content.unfinished:
             return
         with os_error_as(self._fail):
@@ -110,11 +126,13 @@ class PlanJournal:
             StoreWriteError: they could not be written in full; a part that was written was removed.
             TypeError, ValueError, OverflowError, RecursionError: a value is not JSON; nothing was written.
         """
-        lines = _encoder.encode_lines(facts)
+        numbered = [structs.replace(fact, seq=number) for number, fact in enumerate(facts, self._next)]
+        lines = _encoder.encode_lines(numbered if self._next else facts)
         if self._failure is not None:
             raise self._failure
         with os_error_as(self._fail):
             self._write(lines)
+        self._next += len(facts) if self._next else 0
 
     def flush(self) -> None:
         """Put everything appended so far on disk. It waits for the disk, so call it from a worker thread.

@@ -263,6 +263,21 @@ def test_a_damaged_end_of_journal_and_conversation_is_cut_and_said(
         assert all(json.loads(line) for line in (folder / name).read_bytes().splitlines())
 
 
+def test_facts_missing_from_the_middle_of_the_journal_are_said(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    steps = command_step("a", "true"), command_step("b", "true", decision="ship")
+    vibe("plan", "run", write_plan(*steps, decisions=[decision()]))
+    [plan_id] = vibe.plan_ids()
+    journal = vibe.home / "plans" / plan_id / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    gap = next(number for number, line in enumerate(lines) if json.loads(line).get("status") == "completed")
+    journal.write_bytes(b"".join([*lines[:gap], *lines[gap + 1 :]]))
+
+    told = f"journal.jsonl:{gap + 1}: fact {gap + 2} is where fact {gap + 1} belongs"
+    assert told in "\n".join(vibe("plan", "report", plan_id, "--format", "json").document["warnings"])
+    assert told in vibe("plan", "resume", plan_id, "--decide", "ship=yes").out
+    assert [json.loads(line)["seq"] for line in journal.read_bytes().splitlines()][-1] > len(lines)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -88,7 +88,7 @@ class PlanReview:
         self.snapshots = Snapshots(self.workspace, folder.path / FILES_FOLDER, host.environ, host.own_places)
         self.snapshots.store.prepare()
         self._git = Git(folder=self.workspace, environ=host.environ)
-        found = [*self._recorded(self.snapshots.points()), *self._committed(host, folder)]
+        found = [*self._recorded(self.snapshots.points(whole=True)), *self._committed(host, folder)]
         order = list(self._steps)
         self.changes = tuple(self._read(sorted(_merged(found), key=lambda one: order.index(one.step_id))))
 

@@ -165,7 +165,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         snapshots = _snapshots(store, host.environ, host.own_places)
         log = PlanFilesLog(snapshots, clock)
-        start = first_point(snapshots.points(), steps)
+        start = first_point(snapshots.points(whole=True), steps)
         if start is None:
             snapshots.check_readable()
             raise UsageError(

@@ -90,7 +90,7 @@ class RewindManager(Struct, frozen=True):
             problem = f"{session.lost}, so the workspace is not known"
             raise SnapshotError(f"the files can't be rewound: {problem}; continue with `vibe --resume` there first")
         snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self.environ, self.own)
-        points = snapshots.points()
+        points = snapshots.points(whole=True)
         if not points or points[0].messages > message_index:
             snapshots.check_readable()
         start = _point_at(points, message_index)

@@ -165,20 +165,29 @@ class Snapshots:
         with suppress(SnapshotError):
             self._write(Point(at=time.time(), messages=messages, found=True, lost=problem))
 
-    def points(self) -> list[Point]:
-        """Return all points, oldest first, skipping torn lines. Files in ``there`` are added to the first point."""
+    def points(self, *, whole: bool = False) -> list[Point]:
+        """Return all points, oldest first, skipping torn lines. Files in ``there`` are added to the first point.
+
+        Raises:
+            SnapshotError: the ``whole`` log is wanted, and a line is damaged.
+        """
         try:
             lines = regular_bytes(self._folder / LOG).splitlines()
         except OSError:
             return []
         found: list[Point] = []
-        for line in lines:
-            with suppress(*INVALID_JSON):
+        for number, line in enumerate(lines, start=1):
+            try:
                 point = _decode(line)
-                changed = {_path_of(name): state for name, state in point.changed.items()}
-                found.append(structs.replace(point, changed=changed))
-                for name, state in point.there.items():
-                    found[0].changed.setdefault(_path_of(name), state)
+            except INVALID_JSON as error:
+                if whole and line.endswith(b"}"):  # a torn one was left out by whoever wrote the next, too
+                    problem = f"{self._folder / LOG}:{number} is damaged, so the files of that time are not known"
+                    raise SnapshotError(f"{problem}: go on with them as they are, or restore a backup of it") from error
+                continue
+            changed = {_path_of(name): state for name, state in point.changed.items()}
+            found.append(structs.replace(point, changed=changed))
+            for name, state in point.there.items():
+                found[0].changed.setdefault(_path_of(name), state)
         return found
 
     def check_readable(self) -> None:

@@ -91,6 +91,18 @@ def test_a_lost_record_of_the_files_is_no_success(story: Story, left: bytes) -> 
     assert content(story.root)["a.txt"] == "three"
 
 
+def test_a_damaged_line_in_the_middle_of_that_record_is_said_and_no_file_is_put_back(story: Story) -> None:
+    path = story.folder.path / "history.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[1].replace(b'":', b'"', 1), *lines[2:]]))
+
+    with pytest.raises(SnapshotError, match=r"history\.jsonl:2 is damaged"):
+        story.manager.rewind(story.saved, 4)
+
+    assert content(story.root)["a.txt"] == "three"
+    assert story.manager.rewind(story.saved, 4, files=False).files.restored == ()
+
+
 def test_files_stay_where_only_the_conversation_was_to_go_back(story: Story) -> None:
     report = story.manager.rewind(story.saved, 0, files=False)
 

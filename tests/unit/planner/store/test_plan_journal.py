@@ -113,6 +113,26 @@ def test_what_is_no_json_is_refused_before_anything_is_written(path: Path) -> No
     assert path.read_bytes() == b"".join([*LINES, LINES[0]])
 
 
+def test_facts_that_are_missing_from_the_middle_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.touch()
+    for fact in FACTS:  # each from another process
+        journal = PlanJournal(path)
+        journal.mend(read_journal(path))
+        journal.append(fact, fact)
+        journal.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = read_journal(path)
+    path.write_bytes(b"".join([*lines[:2], *lines[4:]]))
+
+    assert (whole.dropped, len(whole.facts)) == ((), 6)
+    content = read_journal(path)
+    assert list(content.facts) == [FACTS[0], FACTS[0], FACTS[2], FACTS[2]]
+    assert content.dropped == (f"{path}:3: fact 5 is where fact 3 belongs: part of what the plan did is missing",)
+    path.write_bytes(b"".join(lines[1:]))
+    assert "fact 2 is where fact 1 belongs" in read_journal(path).dropped[0]
+
+
 class CountingDisk:
     """Replaces fdatasync: counts the calls, and lets a test hold a flush."""
 
