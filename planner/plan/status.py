@@ -89,8 +89,6 @@ _WORDS = {
     "budget": "the budget is used up",
     "timeout": "out of time",
     "items": "too many items failed",
-    "merge": "work could not be merged",
-    "environment": "the system lacked something",
 }
 
 

@@ -47,8 +47,7 @@ def spending_text(spent: ReportedUsage) -> str:
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
-    calls = f"{spent.calls:,} call{'s'[: spent.calls != 1]}"
-    return f"{spent.total_tokens:,} tokens in {calls}{cached}, {price_text(spent.cost_usd)}"
+    return f"{spent.total_tokens:,} tokens in {counted(spent.calls, 'call')}{cached}, {price_text(spent.cost_usd)}"
 
 
 def amount_text(limit: LimitReport, value: float | None) -> str:

@@ -187,14 +187,12 @@ def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
 
 def _result_text(report: PlanReport) -> str:
     done = report.counts.get(StepStatus.COMPLETED.value, 0)
-    why = f" ({report.reason})" if report.reason and report.reason != report.status else ""
     cost = "" if report.spent.cost_usd is None else f", ${report.spent.cost_usd:.4f}"
     tokens = f", {report.spent.total_tokens:,} tokens{cost}" if report.spent.calls else ""
     spent = f", {report.active_seconds:.1f} s{tokens}"
-    parts = [
-        f"plan {report.plan_id} is {report.status}{why}: {done}/{len(report.steps)} steps are done{spent}",
-        *map(_step_text, report.steps),
-    ]
+    how = status_text(report.status, report.reason)
+    head = f"plan {report.plan_id} is {how}: {done}/{len(report.steps)} steps are done{spent}"
+    parts = [head, *map(_step_text, report.steps)]
     parts += ["changed files: " + ", ".join(map(printable, report.files_changed))] if report.files_changed else []
     parts += [f"denied in {call.step_id}: {call.summary or call.tool}: {call.reason}" for call in report.denied]
     parts += [f"warning: {warning}" for warning in report.warnings]
