@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
@@ -144,7 +145,12 @@ def test_a_row_says_why_in_words_and_keeps_the_code() -> None:
 
 def test_an_answer_is_told_once() -> None:
     fed, page = FedRun(), FakePage()
-    common = {"plan_id": "plan", "source": "run-1", "request_id": "request-1", "subagent_id": "agent"}
+    common: dict[str, Any] = {
+        "plan_id": "plan",
+        "source": "run-1",
+        "request_id": "request-1",
+        "subagent_id": "agent",
+    }
     asked = e.ApprovalRequestEvent(**common, seq=2, ts=5.0, tool_call_id="1", tool="bash", arguments={}, rule="ask")
     given = e.ApprovalDecisionEvent(**common, seq=3, ts=6.0, decision="allow", by="page")
     warned = e.WarningEvent(plan_id="plan", source="run-1", seq=4, ts=7.0, code="slow", message="it is slow")
