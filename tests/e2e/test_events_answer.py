@@ -92,8 +92,11 @@ def test_a_call_is_approved_while_the_question_of_another_step_is_open(
     vibe.replay({"agents": {"q": asking, "w": {"turns": [shell(made), {"text": "done"}]}}})
     steps = {**STEP, "id": "q", "mode": "research"}, STEP
     process = vibe.start("plan", "run", write_plan(*steps), "--wait", "--executor", executor)
-    plan, question = printed(process, r"answer with: vibe events answer (\S+) (\S+) ANSWER")
-    _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
+    asked = [printed(process, r"answer with: vibe (plan approve|events answer) (\S+) (\S+)") for _ in range(2)]
+    (plan,) = {plan for _, plan, _ in asked}
+    request, question = (
+        next(each for how, _, each in asked if how == kind) for kind in ("plan approve", "events answer")
+    )
     (vibe.workdir / "asked").touch()
 
     assert vibe("events", "answer", plan, request, "yes").code == 0

@@ -248,7 +248,7 @@ def test_people_read_why_in_words_and_programs_read_codes() -> None:
     assert not re.search("timeout|: limit after", page + text)
     assert [each.detail for each in report.steps[1:]] == ["waits for a (failed)", "waits for b (blocked)"]
     assert "waits for a (failed)" in page
-    assert "| b | blocked |  |  |  | b: waits for a (failed) |" in text
+    assert "| Why | waits for a (failed) |" in text
     assert '<skipped message="waits for a (failed)" />' in junit
     assert (report.reason, report.steps[0].reason, report.steps[0].attempts[0].outcome) == (*["timeout"] * 2, "limit")
 
