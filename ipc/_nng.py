@@ -40,7 +40,7 @@ def load() -> Any:
     """Return the pynng module, loaded when a socket is first needed.
 
     Raises:
-        BusUnavailableError: It can't be loaded.
+        BusUnavailableError: it can't be loaded.
     """
     try:
         pynng = importlib.import_module("pynng")
@@ -215,7 +215,7 @@ class ReqSocket:
         """Send the question and return the answer. Waits without limit for a listener and for its answer.
 
         Raises:
-            ConnectionLostError: With ``once``: the other side went away before it answered. NNG reports that only if it
+            ConnectionLostError: with ``once``: the other side went away before it answered. NNG reports that only if it
                 happens before the wait, so callers must watch for themselves whether the other side is alive.
         """
         while self._open != question:

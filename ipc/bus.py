@@ -59,8 +59,8 @@ class EventBus:
 
         Raises:
             BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use or is open to others.
-            JournalError: The journal can't be opened.
-            IpcError: The folder of runs can't be listed.
+            JournalError: the journal can't be opened.
+            IpcError: the folder of runs can't be listed.
         """
         checked_source(source)
         load()
@@ -122,8 +122,8 @@ class EventBus:
         """Record and send one stamped event.
 
         Raises:
-            IpcError: The event is not the next one, which is a defect of the caller.
-            JournalError: The disk is full, and so is the memory set aside for unwritten events.
+            IpcError: the event is not the next one, which is a defect of the caller.
+            JournalError: the disk is full, and so is the memory set aside for unwritten events.
         """
         if event.seq != self.journal.head + 1:
             expected = f"the bus expected event {self.journal.head + 1} and was given {event.seq}"
@@ -140,7 +140,7 @@ class EventBus:
         """Update what the run says about itself, once its plan or session is known. Writes a file.
 
         Raises:
-            BusUnavailableError: The file can't be written.
+            BusUnavailableError: the file can't be written.
         """
         self.entry = msgspec.structs.replace(self.entry, info=info)
         self._registry.register(self.entry)
@@ -241,8 +241,8 @@ async def event_bus(make: Callable[[], EventBus]) -> AsyncGenerator[EventBus]:
     A cancellation doesn't interrupt the closing.
 
     Raises:
-        BusUnavailableError: As ``EventBus`` does.
-        JournalError: As ``EventBus`` does.
+        BusUnavailableError: as ``EventBus`` does.
+        JournalError: as ``EventBus`` does.
     """
     bus = await to_thread.run_sync(make)
     try:

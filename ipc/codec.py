@@ -125,7 +125,7 @@ def decode_event(body: bytes) -> Event | None:
     """Return the event in a body, or None if its type (or a value in it) is newer than this version.
 
     Raises:
-        CodecError: The body is not JSON.
+        CodecError: the body is not JSON.
     """
     try:
         return _event_decoder.decode(body)
@@ -139,7 +139,7 @@ def decode_head(body: bytes) -> Head:
     """Return the sequence number, source and topic of a body.
 
     Raises:
-        CodecError: The body is not an event of any version.
+        CodecError: the body is not an event of any version.
     """
     return decoded(_head_decoder, body, partial(CodecError, "event"))
 
@@ -164,7 +164,7 @@ def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
     """Return the topic and body of an event, or a heartbeat.
 
     Raises:
-        CodecError: The message is neither.
+        CodecError: the message is neither.
     """
     topic, separator, body = frame.partition(NUL)
     if not separator:
@@ -183,7 +183,7 @@ def decode_request(data: bytes) -> ReplayRequest:
     """Return the replay request in ``data``.
 
     Raises:
-        CodecError: It holds none.
+        CodecError: it holds none.
     """
     return decoded(_request_decoder, data, partial(CodecError, "replay request"))
 
@@ -197,7 +197,7 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
     """Return the header of a replay answer and the bodies that follow it.
 
     Raises:
-        CodecError: The bytes are not a valid answer, or are of another version of the wire format.
+        CodecError: the bytes are not a valid answer, or are of another version of the wire format.
     """
     line, _, rest = data.partition(b"\n")
     header = decoded(_header_decoder, line, partial(CodecError, "replay answer"))

@@ -223,7 +223,7 @@ def encode_command(command: Command) -> bytes:
     """Return the bytes of a request, without the fields that are at their defaults.
 
     Raises:
-        RequestInvalidError: It holds a value that JSON can't hold, or is larger than MAX_REQUEST_BYTES.
+        RequestInvalidError: it holds a value that JSON can't hold, or is larger than MAX_REQUEST_BYTES.
     """
     try:
         plain = {**to_builtins(command), "version": command.version}  # even where it is the default
@@ -239,7 +239,7 @@ def decode_envelope(data: bytes) -> Envelope:
     """Return the header of a request of any type and version.
 
     Raises:
-        RequestInvalidError: It is too large, or not a request at all.
+        RequestInvalidError: it is too large, or not a request at all.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise RequestInvalidError(f"{len(data):,} bytes, at most {MAX_REQUEST_BYTES:,} allowed")
@@ -250,7 +250,7 @@ def decode_command(data: bytes) -> Command:
     """Return the command in a request whose envelope has been checked.
 
     Raises:
-        RequestInvalidError: It is not a valid request of this version.
+        RequestInvalidError: it is not a valid request of this version.
     """
     command = decoded(_command_decoder, data, RequestInvalidError)
     if isinstance(command, Revise) and is_deep(command.operations, MAX_DEPTH):
@@ -271,6 +271,6 @@ def decode_reply(data: bytes) -> Reply:
     """Return the reply in ``data``.
 
     Raises:
-        CodecError: It holds none.
+        CodecError: it holds none.
     """
     return decoded(_reply_decoder, data, partial(CodecError, "reply"))

@@ -211,7 +211,7 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
     the reason and changes nothing. So is anything that is not a request, or arrives while the block ends.
 
     Raises:
-        BusUnavailableError: The address can't be bound or is in use.
+        BusUnavailableError: the address can't be bound or is in use.
     """
     socket = await anyio.to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
@@ -226,9 +226,9 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
     """Send a command to a run, with the run's token, and wait for the reply. The caller sets the deadline.
 
     Raises:
-        IpcError: The run ended before it answered, so nobody knows how much of the command it carried out.
-        RequestInvalidError: The command holds what JSON can't hold, or is too large.
-        CodecError: The answer is invalid.
+        IpcError: the run ended before it answered, so nobody knows how much of the command it carried out.
+        RequestInvalidError: the command holds what JSON can't hold, or is too large.
+        CodecError: the answer is invalid.
         BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
     question = commands.encode_command(structs.replace(command, token=entry.token))

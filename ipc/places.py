@@ -56,7 +56,7 @@ def addresses_from(events: str) -> Addresses:
     ``NAME.replay`` and ``NAME.control``; ``tcp://127.0.0.1:PORT`` has replay at PORT + 1 and control at PORT + 2.
 
     Raises:
-        BusUnavailableError: The address is malformed, too long, of another transport, or open to other machines.
+        BusUnavailableError: the address is malformed, too long, of another transport, or open to other machines.
     """
     if events.startswith(IPC):
         return _ipc_addresses(events)
@@ -86,7 +86,7 @@ def run_folders(home: Path, runtime_dir: Path | None) -> Iterator[Path]:
     """Yield the folder of every run that left one, in this home and in others that share the runtime folder.
 
     Raises:
-        IpcError: A folder of runs can't be listed.
+        IpcError: a folder of runs can't be listed.
     """
     for base in bases(home, runtime_dir):
         yield from sorted(path for path in files_of_runs(base) if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
@@ -96,7 +96,7 @@ def files_of_runs(folder: Path) -> list[Path]:
     """Return what is in a folder of runs, which need not exist.
 
     Raises:
-        IpcError: It can't be listed.
+        IpcError: it can't be listed.
     """
     try:
         return list(folder.iterdir())
@@ -110,7 +110,7 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
     """Make the folder of a run, open to its user only, in the first base where its socket paths are short enough.
 
     Raises:
-        BusUnavailableError: Every path is too long for a socket, or the folder can't be made safe.
+        BusUnavailableError: every path is too long for a socket, or the folder can't be made safe.
     """
     candidates = [base / folder_name(source) for base in bases(home, runtime_dir)]
     longest = len("/control.ipc")
@@ -144,7 +144,7 @@ def refuse_files_in_the_way(addresses: Addresses) -> None:
     """Check that the socket paths are free or hold old sockets, because NNG deletes any file that is in its way.
 
     Raises:
-        BusUnavailableError: A path holds something other than a socket.
+        BusUnavailableError: a path holds something other than a socket.
     """
     for path in addresses.socket_paths:
         if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):

@@ -106,7 +106,7 @@ class Registry(Struct, eq=False):
         """Write a publisher's entry, or update it, in the registry and beside its journal.
 
         Raises:
-            BusUnavailableError: It can't be written.
+            BusUnavailableError: it can't be written.
         """
         try:
             _write(self._file(entry.source), json.encode(entry))
@@ -185,9 +185,9 @@ class Registry(Struct, eq=False):
         """Find the events that ``target`` names: a source, plan or session id, address, journal file, or ``latest``.
 
         Raises:
-            UnknownSourceError: It names no run, or several.
-            BusUnavailableError: It is an address that can't be used.
-            JournalError: It is a path where there is no file.
+            UnknownSourceError: it names no run, or several.
+            BusUnavailableError: it is an address that can't be used.
+            JournalError: it is a path where there is no file.
         """
         if isinstance(target, str) and "://" in target:
             return self._at_address(target)
@@ -199,7 +199,7 @@ class Registry(Struct, eq=False):
         """Find the running run that ``name`` means, to send it commands: a source, plan or session id, or ``latest``.
 
         Raises:
-            UnknownSourceError: It names no run, several runs, or a run that has ended.
+            UnknownSourceError: it names no run, several runs, or a run that has ended.
         """
         running = self.running()
         if (found := _matching(running, name)) is not None:
@@ -244,7 +244,7 @@ def checked_source(source: str) -> str:
     """Return the source id if it can name a file.
 
     Raises:
-        ValueError: It can't.
+        ValueError: it can't.
     """
     if not _SOURCE.fullmatch(source):
         raise ValueError(f"the source id {source!r} must be 1 to 64 letters, digits, dots, dashes or underscores")

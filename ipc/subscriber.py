@@ -71,11 +71,11 @@ class Subscription:
     by one replay batch (1 MiB) and NNG's buffer. A slow consumer slows no other.
 
     Raises:
-        UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.
-        IpcError: On entering: the publisher is on TCP and wants the run's token, which this home does not know.
-        BusUnavailableError: On entering: pynng can't be loaded, or the address can't be used.
-        EventsLostError: While iterating: the publisher is gone and announced events that its journal does not hold.
-        CodecError: While iterating: the publisher speaks another version of the wire format.
+        UnknownSourceError: on entering: nothing is known of the publisher, or it does not answer.
+        IpcError: on entering: the publisher is on TCP and wants the run's token, which this home does not know.
+        BusUnavailableError: on entering: pynng can't be loaded, or the address can't be used.
+        EventsLostError: while iterating: the publisher is gone and announced events that its journal does not hold.
+        CodecError: while iterating: the publisher speaks another version of the wire format.
     """
 
     buffered = BUFFERED_MESSAGES

@@ -63,7 +63,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
     """Return the kit that the agent works with. Reads files.
 
     Raises:
-        UsageError: The profile's prompt can't be loaded.
+        UsageError: the profile's prompt can't be loaded.
     """
     traits = {name: getattr(own, name) for name in AgentTraits.__struct_fields__}
     traits["middleware"] = (*own.middleware, GuidanceNotices(own.taught))

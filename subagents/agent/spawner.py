@@ -62,7 +62,7 @@ class SpawnPool:
         """Count one more subagent, and wait until it may work for as long as the block runs.
 
         Raises:
-            SpawnError: The run has started ``max_spawned`` subagents already.
+            SpawnError: the run has started ``max_spawned`` subagents already.
         """
         if self._spawned >= self.limits.max_spawned:
             raise SpawnError(

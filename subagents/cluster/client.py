@@ -71,7 +71,7 @@ class ClusterClient:
         """Connect to the scheduler.
 
         Raises:
-            OSError, TimeoutError: There is no scheduler, or it can't be talked to.
+            OSError, TimeoutError: there is no scheduler, or it can't be talked to.
         """
         with anyio.fail_after(CONNECT_SECONDS):
             self._client = await _CLIENT(
@@ -157,7 +157,7 @@ class ClusterClient:
         """Check that the scheduler is there, or may still come back.
 
         Raises:
-            ClusterGoneError: It did not come back in time, or ``give_up`` was called.
+            ClusterGoneError: it did not come back in time, or ``give_up`` was called.
         """
         if self._given_up:
             raise places.ClusterGoneError(self._given_up)
@@ -198,7 +198,7 @@ class ClusterClient:
         """Ask the worker to which the scheduler gave an attempt, if any, whether it is alive.
 
         Raises:
-            PlaceLostError: It does not answer.
+            PlaceLostError: it does not answer.
         """
         with suppress(*BROKEN), anyio.move_on_after(ASK_SECONDS):
             held: Mapping[str, Sequence[str]] = await self._scheduler.processing(workers=None)
@@ -214,7 +214,7 @@ class ClusterClient:
         """Return a comm to a worker's handler: a direct one, or one through the scheduler if that has failed once.
 
         Raises:
-            PlaceLostError: The worker can be reached neither way.
+            PlaceLostError: the worker can be reached neither way.
         """
         security = self._client.connection_args
         call = {"op": "vibe_link", "attempt": attempt, "reply": False}

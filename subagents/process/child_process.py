@@ -82,7 +82,7 @@ class StepProcess:
         With a ``fork_server`` that has loaded the program it is forked there, which takes a twentieth of the time.
 
         Raises:
-            ProcessStartError: The system refuses.
+            ProcessStartError: the system refuses.
         """
         mark = uuid4().hex
         environ = {**program.environ, MARK: mark}
@@ -177,7 +177,7 @@ class ProcessPool:
         """Return a process for one attempt, which the caller must end.
 
         Raises:
-            ProcessStartError: The system refuses to start one.
+            ProcessStartError: the system refuses to start one.
         """
         process = await self._ready()
         try:

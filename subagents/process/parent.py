@@ -70,8 +70,8 @@ class StepServer:
         """Receive the process's hello, after which it may be told to begin. Return False if it is gone without one.
 
         Raises:
-            MismatchError: The process is of another version, or can't make attempts.
-            LinkError: Its first message is invalid.
+            MismatchError: the process is of another version, or can't make attempts.
+            LinkError: its first message is invalid.
         """
         line = await self._transport.receive()
         if line is None:
@@ -92,7 +92,7 @@ class StepServer:
         ``leaving`` says that the process was told to exit, so that its calls were cut off rather than lost.
 
         Raises:
-            LinkError: A message is invalid.
+            LinkError: a message is invalid.
         """
         flaw: protocol.LinkError | None = None
         async with anyio.create_task_group() as group:

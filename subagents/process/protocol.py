@@ -72,7 +72,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
         """Check that this process, whose hello this is, can work with the other end.
 
         Raises:
-            MismatchError: The other end is of another version, or lacks a capability that is ``needed``.
+            MismatchError: the other end is of another version, or lacks a capability that is ``needed``.
         """
         if (other.version, other.vibe) != (self.version, self.vibe):
             raise MismatchError(
@@ -285,7 +285,7 @@ def encode(message: FromStep | ToStep) -> bytes:
     """Return a message as one line, with its newline.
 
     Raises:
-        TypeError, ValueError, OverflowError, RecursionError: The message holds a value that JSON can't hold.
+        TypeError, ValueError, OverflowError, RecursionError: the message holds a value that JSON can't hold.
     """
     return _encoder.encode(message) + b"\n"
 
@@ -294,7 +294,7 @@ def from_step(line: bytes) -> FromStep:
     """Return the message from a step's process that a line holds.
 
     Raises:
-        LinkError: The line is invalid.
+        LinkError: the line is invalid.
     """
     return decoded(_from_step, line, _invalid)
 
@@ -303,7 +303,7 @@ def to_step(line: bytes) -> ToStep:
     """Return the message to a step's process that a line holds.
 
     Raises:
-        LinkError: The line is invalid.
+        LinkError: the line is invalid.
     """
     return decoded(_to_step, line, _invalid)
 

@@ -32,7 +32,7 @@ class Link(Protocol[T]):
         """Return the next message (a line without its newline), or None once the other end is gone and all is read.
 
         Raises:
-            LinkError: The message is invalid, or the line too long.
+            LinkError: the message is invalid, or the line too long.
         """
         ...
 
@@ -84,7 +84,7 @@ class Lines:
         """Return the lines that are now complete.
 
         Raises:
-            LinkError: A line is longer than LONGEST_LINE.
+            LinkError: a line is longer than LONGEST_LINE.
         """
         *whole, rest = data.split(b"\n")
         lines: list[bytes] = []

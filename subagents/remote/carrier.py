@@ -52,7 +52,7 @@ class OwnEvents(Struct, frozen=True):
         """Pass the event on.
 
         Raises:
-            LinkError: It is of another step, or of a kind that only the run may announce.
+            LinkError: it is of another step, or of a kind that only the run may announce.
         """
         kind = str(type(event).__struct_config__.tag)
         step_id = event.subagent_step_id

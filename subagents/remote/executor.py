@@ -152,7 +152,7 @@ class ClusterExecutor(Struct, eq=False):
         """Wait for a place that meets the step's needs, and announce a long wait.
 
         Raises:
-            PlaceLostError, ClusterGoneError, NoMorePlaceError: See ``Places``.
+            PlaceLostError, ClusterGoneError, NoMorePlaceError: see ``Places``.
         """
         sink = self._services.sink
         late = cache(partial(sink.publish, PlanWaitingEvent(step_id=task.step_id, waits_for="worker")))
@@ -185,7 +185,7 @@ class ClusterExecutor(Struct, eq=False):
         Workers that could not do a step lately are excluded.
 
         Raises:
-            ClusterGoneError: There are no other workers.
+            ClusterGoneError: there are no other workers.
         """
         now = anyio.current_time()
         self._left_out = {address: why for address, why in self._left_out.items() if why[0] > now}
@@ -208,7 +208,7 @@ class ClusterExecutor(Struct, eq=False):
         """Make an attempt at a place. If it is lost, the calls that were under way are added to ``lost``.
 
         Raises:
-            PlaceLostError, WorkerRefusedError: The worker is lost, or can't do the step.
+            PlaceLostError, WorkerRefusedError: the worker is lost, or can't do the step.
         """
         try:
             carrier = await self._begin(task, link, address)
@@ -238,9 +238,9 @@ class ClusterExecutor(Struct, eq=False):
         """Greet the worker, send what the attempt needs, and wait until it can begin.
 
         Raises:
-            MismatchError: The worker is of another version, or lacks a needed capability.
-            WorkerRefusedError: The worker can't do the step.
-            LinkError, TimeoutError: The worker breaks off, or is silent.
+            MismatchError: the worker is of another version, or lacks a needed capability.
+            WorkerRefusedError: the worker can't do the step.
+            LinkError, TimeoutError: the worker breaks off, or is silent.
             WorktreeError: Git or the disk refuses here.
         """
         repository, project = await self._opened()
@@ -303,7 +303,7 @@ class ClusterExecutor(Struct, eq=False):
         """Return the exchange of paths on this machine for those on a worker.
 
         Raises:
-            LinkError: The worker's folders are not absolute paths.
+            LinkError: the worker's folders are not absolute paths.
         """
         theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
         if not all(path.startswith("/") and len(path) > 1 for path in theirs):

@@ -186,7 +186,7 @@ def decode_frame(data: object) -> Frame:
     """Return the frame in ``data``.
 
     Raises:
-        LinkError: It holds no frame, or one that is too long.
+        LinkError: it holds no frame, or one that is too long.
     """
     if not isinstance(data, bytes):
         raise LinkError("not a frame: no bytes")

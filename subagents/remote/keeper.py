@@ -87,8 +87,8 @@ def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
     """Write a part of a file that a worker sent into the run's folder of the step.
 
     Raises:
-        LinkError: Its name leads out of the folder, or it is too large.
-        WorktreeError: The disk refuses.
+        LinkError: its name leads out of the folder, or it is too large.
+        WorktreeError: the disk refuses.
     """
     path = folder / _checked(kept.name)
     with on_disk(path):

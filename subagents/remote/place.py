@@ -89,8 +89,8 @@ class RunHere(Struct, eq=False):
         """Return a process for an attempt. All attempts of commands share one, their host; see ``WorkerPlace``.
 
         Raises:
-            ProcessStartError: The system refuses to start one.
-            LinkError: The run was forgotten meanwhile.
+            ProcessStartError: the system refuses to start one.
+            LinkError: the run was forgotten meanwhile.
         """
         if self.pool is None:
             raise LinkError("the run was forgotten meanwhile")
@@ -290,7 +290,7 @@ class WorkerPlace:
 
         Raises:
             EnvironmentFailure: Git is missing, or git or the disk refuses.
-            LinkError: Something other than a pack arrived.
+            LinkError: something other than a pack arrived.
         """
         if await to_thread.run_sync(find_program, "git", self._environ) is None:
             raise EnvironmentFailure("it has no git: install it there")
@@ -311,7 +311,7 @@ class WorkerPlace:
         """Prepare for a run, if that has not been done yet.
 
         Raises:
-            LinkError: The run has not sent what it needs.
+            LinkError: the run has not sent what it needs.
         """
         if run.pool is not None:
             return
@@ -329,7 +329,7 @@ class WorkerPlace:
         If there is no such template yet, it is made and the commands are run there.
 
         Raises:
-            SetupFailedError: A command failed.
+            SetupFailedError: a command failed.
             WorktreeError: Git or the disk refuses.
         """
         setup = order.settings.setup
@@ -365,8 +365,8 @@ async def _run_setup(folder: Path, commands: Sequence[str], environ: Mapping[str
     """Run the user's commands in a folder, one after the other. A cancellation ends the current one.
 
     Raises:
-        SetupFailedError: A command failed.
-        CommandStartError: The system refuses to start a process.
+        SetupFailedError: a command failed.
+        CommandStartError: the system refuses to start a process.
     """
     for command in commands:
         ended = await run_command(command, cwd=folder, environ=environ, timeout=SETUP_SECONDS)
@@ -382,7 +382,7 @@ async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
 
     Raises:
         WorktreeError, OSError: Git or the disk refuses.
-        LinkError: The process sends an invalid line.
+        LinkError: the process sends an invalid line.
     """
 
     async def until_left() -> None:
@@ -427,7 +427,7 @@ async def _receive_parts(link: f.FrameLink) -> bytes:
     """Receive the parts of a pack or a file, and return them joined.
 
     Raises:
-        LinkError: Something else arrives.
+        LinkError: something else arrives.
     """
     parts: list[bytes] = []
     while isinstance(frame := await link.receive(), f.PackPart):

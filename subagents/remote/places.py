@@ -138,7 +138,7 @@ class Places(Protocol):
         """Return the workers that are there now.
 
         Raises:
-            ClusterGoneError: The scheduler is gone.
+            ClusterGoneError: the scheduler is gone.
         """
         ...
 
@@ -146,10 +146,10 @@ class Places(Protocol):
         """Wait for a place, and hold it while the block runs, which gets the worker's address and a link to it.
 
         Raises:
-            PlaceLostError: The place was given and then lost.
+            PlaceLostError: the place was given and then lost.
             NoMorePlaceError: ``stop`` was requested before.
-            PlaceFullError: There is no place after all, for example because the workers named have no room; ask again.
-            ClusterGoneError: No place will be given.
+            PlaceFullError: there is no place after all, for example because the workers named have no room; ask again.
+            ClusterGoneError: no place will be given.
         """
         ...
 

@@ -35,7 +35,7 @@ def checked_commit(name: str) -> str:
     """Return the name of a commit that came from another machine.
 
     Raises:
-        LinkError: It is something else, such as a ref.
+        LinkError: it is something else, such as a ref.
     """
     if not COMMIT.fullmatch(name):
         raise LinkError(f"not the name of a commit: {name[:80]!r}")
@@ -105,7 +105,7 @@ def unpack(git: Git, data: bytes, *, most: int, strict: bool = False) -> None:
     """Add a pack's objects to a repository. With ``strict``, as for those of a worker, each is checked.
 
     Raises:
-        GitFailedError: They are damaged, more than ``most`` bytes, or refused.
+        GitFailedError: they are damaged, more than ``most`` bytes, or refused.
     """
     checks = ("--strict",) if strict else ()
     git("index-pack", "--stdin", "--fix-thin", f"--max-input-size={most}", *checks, stdin=data)

@@ -79,7 +79,7 @@ class HostCommands:
         possible, and has a time limit. A cancelled call returns only once everything it started has been killed.
 
         Raises:
-            WorkspaceLockedError: Others were writing in the folder for too long.
+            WorkspaceLockedError: others were writing in the folder for too long.
         """
         turns = self._run_context.turns
         async with nullcontext() if turns is None else turns(self._warn_of_wait):

@@ -44,7 +44,7 @@ def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
     Return None if another process, or another plan in this one, keeps it.
 
     Raises:
-        WorktreeError: The repository can't be written.
+        WorktreeError: the repository can't be written.
     """
     path = common_dir / LOCK_NAME
     try:
@@ -63,8 +63,8 @@ def index_lock(repository: Repository) -> Generator[None]:
     The repository's lock must be held, and its scratch folder must exist.
 
     Raises:
-        MergeRefusedError: A git command of the user's does not release it.
-        WorktreeError: The repository can't be written.
+        MergeRefusedError: a git command of the user's does not release it.
+        WorktreeError: the repository can't be written.
     """
     path, draft = repository.git_dir / "index.lock", repository.scratch / "lock"
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -109,8 +109,8 @@ class WorkingTree:
         """Return the changes that are still to be made.
 
         Raises:
-            StaleTreeError: A path has neither the content before nor the content after its change.
-            MergeRefusedError: A path is in a folder in which this user can't write.
+            StaleTreeError: a path has neither the content before nor the content after its change.
+            MergeRefusedError: a path is in a folder in which this user can't write.
         """
         closed = [change.path for change in changes if not _is_writable(self._repository.top / change.path)]
         if closed:
@@ -208,7 +208,7 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
     """Yield the repository while ``lock`` is held, with an empty scratch folder. Both are released at the end.
 
     Raises:
-        WorktreeError: The folder can't be made.
+        WorktreeError: the folder can't be made.
     """
     with lock:
         # Git commands keep the lock's descriptor open.
@@ -229,8 +229,8 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
     Both locks must be held and the scratch folder must exist.
 
     Raises:
-        StaleTreeError: A file is not as expected; nothing was changed.
-        WorktreeError: The disk is full or refuses, or the branch moved.
+        StaleTreeError: a file is not as expected; nothing was changed.
+        WorktreeError: the disk is full or refuses, or the branch moved.
     """
     due = WorkingTree(repository).due(plan.files)
     index = repository.scratch / "index"

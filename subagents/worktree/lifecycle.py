@@ -115,7 +115,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
         """Check that a base is on the branch of the latest merge, or holds that merge, be it squashed or rebased.
 
         Raises:
-            WorktreeError: It is elsewhere, and so lacks the work of earlier steps.
+            WorktreeError: it is elsewhere, and so lacks the work of earlier steps.
         """
         commit, _, ref = text_of(self.folder.with_name(MERGE_FILE)).partition(" ")
         if commit and (not ref or ref != base.ref) and not repository.is_ancestor(commit, base.head):
@@ -131,7 +131,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
         """Return the record of a step's latest worktree, or None if it never had one.
 
         Raises:
-            WorktreeError: The record can't be read.
+            WorktreeError: the record can't be read.
         """
         path = self.step_folder(step_id) / RECORD_FILE
         try:
@@ -192,7 +192,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         With ``restarts``, an attempt that was cut off at work starts over in a new worktree.
 
         Raises:
-            WorktreeError: Something is in progress in the repository, or git or the disk refuses.
+            WorktreeError: something is in progress in the repository, or git or the disk refuses.
         """
         record = self.place.record(self.step_id)
         if record is not None and record.attempt != self.number:
@@ -211,8 +211,8 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """Commit the work on the worktree's branch.
 
         Raises:
-            WorktreeError: It can't be committed.
-            MergeRefusedError: It changed files outside the step's ``writes``.
+            WorktreeError: it can't be committed.
+            MergeRefusedError: it changed files outside the step's ``writes``.
         """
         record = self._record()
         work, changes = self.folder.commit(record.base, self._messages.work) or (None, ())
@@ -236,7 +236,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """Merge the finished work, or record the conflict it has.
 
         Raises:
-            WorktreeError: It can't be merged; the user's files are as they were.
+            WorktreeError: it can't be merged; the user's files are as they were.
         """
         record = self._record()
         if record.phase in ENDED:
@@ -335,7 +335,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """Commit the resolution, which is the step's work from now on; ``result`` includes what it cost.
 
         Raises:
-            WorktreeError: It can't be committed.
+            WorktreeError: it can't be committed.
         """
         work = self.folder.end_conflict(conflict, self._messages.work)
         self._changes = ()
@@ -391,7 +391,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         """Replace the record and return it; with ``sync`` it is on disk before this returns.
 
         Raises:
-            WorktreeError: The disk is full or refuses.
+            WorktreeError: the disk is full or refuses.
         """
         path = self.place.step_folder(self.step_id) / RECORD_FILE
         with on_disk(path):

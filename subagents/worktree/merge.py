@@ -64,7 +64,7 @@ def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Me
     """Return how to merge a step's work, made on ``base``, or None if it changes nothing. Both locks must be held.
 
     Raises:
-        MergeRefusedError: The repository is on another branch, something is in progress there, or the step changed a
+        MergeRefusedError: the repository is on another branch, something is in progress there, or the step changed a
             submodule.
     """
     state = _checked_state(repository, base)

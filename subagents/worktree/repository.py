@@ -80,7 +80,7 @@ class Git(Struct, frozen=True, kw_only=True):
         """Run a command that has to succeed, with ``index`` instead of the folder's own if given.
 
         Raises:
-            GitFailedError: The command failed.
+            GitFailedError: the command failed.
         """
         answer = self.ask(*words, stdin=stdin, index=index)
         if answer.code != 0:
@@ -91,7 +91,7 @@ class Git(Struct, frozen=True, kw_only=True):
         """Run a command and return its output, whether or not it succeeds.
 
         Raises:
-            GitFailedError: The command can't be started or takes too long.
+            GitFailedError: the command can't be started or takes too long.
         """
         environ = self.environ if index is None else {**self.environ, "GIT_INDEX_FILE": str(index)}
         call = GitCall(words=words, folder=self.folder, environ=environ, stdin=stdin, locks=self.locks)
@@ -301,7 +301,7 @@ def open_repository(
     For ``keep`` and ``programs`` see ``take_shelter``.
 
     Raises:
-        WorktreeRefusedError: There is no git, no repository with a working tree, or no commit yet.
+        WorktreeRefusedError: there is no git, no repository with a working tree, or no commit yet.
     """
     located = find_repository(workspace, environ)
     try:
@@ -334,7 +334,7 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
     """Return the location of a workspace's repository.
 
     Raises:
-        WorktreeRefusedError: There is no git, or no repository with a working tree.
+        WorktreeRefusedError: there is no git, or no repository with a working tree.
     """
     if not os.path.isdir(workspace):
         raise WorktreeRefusedError(workspace, "the folder does not exist", "restore it, or run the plan elsewhere")
@@ -367,7 +367,7 @@ def _check_head(workspace: Path, located: Located, git: Git) -> None:
     """Check that there is a commit and that it can be read.
 
     Raises:
-        WorktreeRefusedError: There is none, or it can't be read.
+        WorktreeRefusedError: there is none, or it can't be read.
     """
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
     branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
@@ -383,7 +383,7 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """Check that a plan with worktree steps may start; new files in ``not_counted`` are ignored.
 
     Raises:
-        WorktreeRefusedError: Something is in progress, there are uncommitted changes without ``allow_dirty``, a branch
+        WorktreeRefusedError: something is in progress, there are uncommitted changes without ``allow_dirty``, a branch
             is in the way of ours, or files are missing that git would have to fetch over a protocol that we disable.
     """
     workspace, busy = repository.workspace, repository.busy_with()
@@ -406,7 +406,7 @@ def _check_objects(repository: Repository) -> None:
     """Check that a partial clone lacks no files that we can't fetch, because only web addresses are enabled.
 
     Raises:
-        WorktreeRefusedError: It lacks some.
+        WorktreeRefusedError: it lacks some.
     """
     git = repository.git
     listed = git.ask("config", "-z", "--get-regexp", r"^remote\..*\.promisor$").items

@@ -32,7 +32,7 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
     ``git`` runs in the worktree, whose folder inside the repository is ``admin``.
 
     Raises:
-        MergeRefusedError: One has changed.
+        MergeRefusedError: one has changed.
         GitFailedError: Git refuses.
     """
     if SUBMODULE_MODE not in (admin / "index").read_bytes():
@@ -70,7 +70,7 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
     """Link the shared paths that exist into a worktree, except those that git has checked out there.
 
     Raises:
-        WorktreeError: A link can't be made.
+        WorktreeError: a link can't be made.
     """
     top = Path(os.path.realpath(workdir))
     for name in share:
@@ -179,7 +179,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
         one commit.
 
         Raises:
-            MergeRefusedError: The worktree holds a repository of its own.
+            MergeRefusedError: the worktree holds a repository of its own.
             GitFailedError: Git refuses.
         """
         tree = self.tree()
@@ -273,7 +273,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
         """Git in this worktree.
 
         Raises:
-            WorktreeError: It is no longer a worktree.
+            WorktreeError: it is no longer a worktree.
         """
         return self.repository.git.at(self.path, self._admin)
 
@@ -283,7 +283,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
         They are recorded in the worktree's index, or in a copy of that with the name ``index`` if given.
 
         Raises:
-            MergeRefusedError: The worktree holds something that can't be committed.
+            MergeRefusedError: the worktree holds something that can't be committed.
             WorktreeError: Git or the disk refuses.
         """
         self._touch_changed()

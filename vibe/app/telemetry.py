@@ -85,7 +85,7 @@ def listen(environ: Mapping[str, str]) -> Telemetry:
     """Make the listener of a run, with the endpoint and headers from the standard variables.
 
     Raises:
-        UsageError: If no endpoint is set.
+        UsageError: no endpoint is set.
     """
     endpoint = environ.get(ENDPOINT, "")
     if not endpoint:
@@ -187,7 +187,7 @@ class Telemetry:
     export holds up nobody: it waits as long as the receiver takes spans, and has no metrics.
 
     Raises:
-        UsageError: If the endpoint is not an address.
+        UsageError: the endpoint is not an address.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class Telemetry:
         """Take an event.
 
         Raises:
-            EnvironmentFailure: If the receiver did not take what was sent before.
+            EnvironmentFailure: the receiver did not take what was sent before.
         """
         self._last = event.ts or self._last
         if handle := self._handlers.get(type(event)):
@@ -249,7 +249,7 @@ class Telemetry:
         """End the open spans and send the rest.
 
         Raises:
-            EnvironmentFailure: If the receiver did not take it.
+            EnvironmentFailure: the receiver did not take it.
         """
         for key in reversed(tuple(self._open)):
             self._end(key, self._open[key].ended or self._last)
@@ -268,7 +268,7 @@ class Telemetry:
         """Send the spans that have ended, and the metrics, which may take as long as one request each.
 
         Raises:
-            EnvironmentFailure: If the receiver did not take them.
+            EnvironmentFailure: the receiver did not take them.
         """
         self._link.until = time.monotonic() + LAST_SECONDS
         self._provider.force_flush()

@@ -104,7 +104,7 @@ class Actor:
         """Return the command in a body.
 
         Raises:
-            RefusedError: The body isn't a valid command.
+            RefusedError: the body isn't a valid command.
         """
         with error_as(RequestInvalidError, lambda error: RefusedError(400, "invalid", str(error))):
             # Its type is one of COMMANDS or an answer's.

@@ -45,7 +45,7 @@ async def read_json(request: Request) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises:
-        RefusedError: The body has another content type, is too large, or isn't a JSON object.
+        RefusedError: the body has another content type, is too large, or isn't a JSON object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:

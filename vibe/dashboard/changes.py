@@ -40,7 +40,7 @@ def net_changes(host: Host, plan_id: str, step_id: str, tree: WorktreeEvent | No
     """Return the net diff of a step, taken from its worktree if it has one that isn't merged. Blocks.
 
     Raises:
-        VibeError: The files, the plan or git's output can't be read.
+        VibeError: the files, the plan or git's output can't be read.
         OSError, subprocess.TimeoutExpired: Git can't be started, or takes too long.
     """
     if tree is not None and tree.base and tree.status != "merged" and Path(tree.folder).is_dir():

@@ -288,7 +288,7 @@ class RunTables:
         """Return a step of the plan.
 
         Raises:
-            RefusedError: The plan has no step with that id.
+            RefusedError: the plan has no step with that id.
         """
         plan = self._plan
         step = None if plan is None else plan.steps.get(step_id)

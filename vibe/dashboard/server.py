@@ -174,7 +174,7 @@ async def _read(read: Callable[[], T]) -> T:
     """Call ``read``, which reads files, in a thread.
 
     Raises:
-        RefusedError: The files can't be read.
+        RefusedError: the files can't be read.
     """
     try:
         return await to_thread.run_sync(read)
@@ -186,7 +186,7 @@ async def _body(request: Request) -> dict[str, Any]:
     """Return the posted body if the page may act.
 
     Raises:
-        RefusedError: The page may not act, or the body isn't a JSON object.
+        RefusedError: the page may not act, or the body isn't a JSON object.
     """
     if not request.scope[MAY_ACT]:
         raise RefusedError(403, "control", NO_CONTROL)
@@ -230,7 +230,7 @@ def _number(given: str, default: int) -> int:
     """Return the positive number in a query, or ``default`` if it is missing.
 
     Raises:
-        RefusedError: The value isn't a positive number.
+        RefusedError: the value isn't a positive number.
     """
     if not given:
         return default

@@ -121,7 +121,7 @@ class PageDesk:
         """Return a run.
 
         Raises:
-            RefusedError: There is no run with that key.
+            RefusedError: there is no run with that key.
         """
         await self.listed()
         if key not in self._known:
@@ -132,7 +132,7 @@ class PageDesk:
         """Return the tables of a run. The events of a run that has ended are read now.
 
         Raises:
-            RefusedError: There is no such run.
+            RefusedError: there is no such run.
         """
         follower = self.board.open(await self.run(key))
         with move_on_after(READY_SECONDS):
@@ -150,7 +150,7 @@ class PageDesk:
         everything. The page is told whether it ``may_act``.
 
         Raises:
-            RefusedError: There is no such run, or there are too many pages.
+            RefusedError: there is no such run, or there are too many pages.
         """
         if len(self.pages) >= MOST_PAGES:
             raise RefusedError(429, "pages", f"{MOST_PAGES} pages listen already: close some")

@@ -157,7 +157,7 @@ def _checked_text(name: str, text: str) -> str:
     """Return a text for a model, stripped.
 
     Raises:
-        CallRefusedError: The text is empty, too long, or contains a NUL character.
+        CallRefusedError: the text is empty, too long, or contains a NUL character.
     """
     text = text.strip()
     if not text:
@@ -176,7 +176,7 @@ def _existing_workdir(given: str) -> Path:
     """Return the folder a call names. Reads the file system.
 
     Raises:
-        UsageError: The path isn't absolute, doesn't exist, or can't be used.
+        UsageError: the path isn't absolute, doesn't exist, or can't be used.
     """
     if not given.strip():
         raise tools.CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
@@ -214,8 +214,8 @@ async def _status_of(plans: ServedPlans, plan_id: str) -> tools.ToolAnswer:
     """Return the status of a plan, whether this server runs it or another process does.
 
     Raises:
-        UsageError: There is no such plan.
-        BrokenPlanError: The plan's folder can't be read.
+        UsageError: there is no such plan.
+        BrokenPlanError: the plan's folder can't be read.
     """
     plan = plans.get(plan_id)
     if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, NoRun)):

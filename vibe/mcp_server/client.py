@@ -98,7 +98,7 @@ def answer_command(request: Request, answers: Sequence[str], reason: str = "") -
     """Return the command that passes a client's answers on to a request.
 
     Raises:
-        CallRefusedError: The answers don't fit that kind of request.
+        CallRefusedError: the answers don't fit that kind of request.
     """
     request_id, offered = request.request_id, ", ".join(possible_answers(request))
     match request:

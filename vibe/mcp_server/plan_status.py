@@ -115,7 +115,7 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
     """Return the status of a plan according to its folder. Reads files.
 
     Raises:
-        BrokenPlanError: The folder can't be read.
+        BrokenPlanError: the folder can't be read.
     """
     pid = folder.holder()
     _, state = current_state(folder)
@@ -143,7 +143,7 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
     """Return the result of a plan according to its folder. Reads files.
 
     Raises:
-        BrokenPlanError: The folder can't be read.
+        BrokenPlanError: the folder can't be read.
     """
     report = read_report(folder).report
     text = cut(_result_text(report), most_characters)

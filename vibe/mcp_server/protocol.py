@@ -115,8 +115,8 @@ class LazyRuntime:
         """Call a tool once the runtime is loaded.
 
         Raises:
-            UsageError: The calling agent was itself started by such a call, two levels deep.
-            VibeError, ipc.errors.IpcError: The call can't be carried out. The sentence is the answer.
+            UsageError: the calling agent was itself started by such a call, two levels deep.
+            VibeError, ipc.errors.IpcError: the call can't be carried out. The sentence is the answer.
         """
         refuse_below_two(self._host.environ)
         self.wanted.set()

@@ -101,8 +101,8 @@ class ServedPlan:
         An error before anything began is raised. Any later error ends the plan.
 
         Raises:
-            UsageError: The plan, the model or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: A key is missing, or the disk or the bus fails.
+            UsageError: the plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk or the bus fails.
         """
         self._starting = task_status
         try:
@@ -230,7 +230,7 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
     """Load a client's plan with a budget. Its commands and writes are treated as those of a plan by a model.
 
     Raises:
-        PlanInvalidError: The document is not a valid plan. The error names every problem.
+        PlanInvalidError: the document is not a valid plan. The error names every problem.
     """
     text, form = (document, yaml_form()) if isinstance(document, str) else (json.dumps(document), None)  # JSON is YAML
     return limited(load_plan(text, where="the plan", form=form), budget, {ORIGIN: MODEL_ORIGIN})
@@ -293,8 +293,8 @@ class ServedPlans:
         """Start or resume a plan.
 
         Raises:
-            UsageError: The plan, the model or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: A key is missing, or the disk or the bus fails.
+            UsageError: the plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk or the bus fails.
         """
         at_work = self._at_work
         if any(plan.plan_id == order.resumed for plan in at_work):

@@ -54,7 +54,7 @@ def output_duty(output: Any) -> tuple[HandIn | None, OutputType | None]:
     """Return the duty to hand in a value of a type or JSON Schema, and the type if it was one.
 
     Raises:
-        UsageError: If the output is neither.
+        UsageError: the output is neither.
     """
     if output is None:
         return None, None
@@ -85,7 +85,7 @@ def check_prompt(text: str, output: Any, options: PromptOptions) -> AskedPrompt:
     """Check a prompt and read its images.
 
     Raises:
-        UsageError: If the output or an image is wrong.
+        UsageError: the output or an image is wrong.
     """
     hand_in, typed = output_duty(output)
     sent = {
@@ -105,8 +105,8 @@ async def open_talk(
     """Hold the conversation of a session open. ``hearer`` receives its events from the beginning on.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: As from ``Runtime.open_conversation``.
-        Exception: What ``on_event`` raised.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as from ``Runtime.open_conversation``.
+        Exception: what ``on_event`` raised.
     """
     people = People(options)
     people.hearer = hearer
@@ -156,8 +156,8 @@ class OpenTalk:
         """Have a prompt of a run answered.
 
         Raises:
-            NotCompleted: If it did not complete and its ``check`` option is on.
-            Exception: What a callback raised.
+            NotCompleted: it did not complete and its ``check`` option is on.
+            Exception: what a callback raised.
         """
         setup, previous_hearer = self.conversation.setup, self.people.hearer
         if prompt.sent["limits"].max_price is not None:
@@ -174,7 +174,7 @@ class OpenTalk:
         """Return the answer to a prompt that has ended.
 
         Raises:
-            NotCompleted, Exception: As from ``answer``.
+            NotCompleted, Exception: as from ``answer``.
         """
         conversation, acted = self.conversation, result.acted
         is_done = acted.outcome is Outcome.COMPLETED

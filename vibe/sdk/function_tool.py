@@ -137,7 +137,7 @@ def tool_class(given: Callable[..., Any] | ToolClass) -> ToolClass:
     """Return the tool class for a program's function, tool, or ``BaseTool`` class.
 
     Raises:
-        UsageError: If it can't be used as a tool. The message names it.
+        UsageError: it can't be used as a tool. The message names it.
     """
     if isinstance(given, type) and issubclass(given, BaseTool):
         cls, name, problem = cast("ToolClass", given), given.__name__, None

@@ -281,7 +281,7 @@ def check(**given: Any) -> None:
     """Check arguments against the kinds of value they may have.
 
     Raises:
-        UsageError: If a value is of another kind.
+        UsageError: a value is of another kind.
     """
     for name, value in given.items():
         fits, wanted = KINDS[name]
@@ -293,8 +293,8 @@ def checked(given: Options, kind: Any, function: str) -> Options:
     """Return the options that were given; None counts as left out.
 
     Raises:
-        TypeError: If there is no option of a given name, worded as Python words it.
-        UsageError: If a value is of the wrong kind.
+        TypeError: there is no option of a given name, worded as Python words it.
+        UsageError: a value is of the wrong kind.
     """
     for name in given.keys() - kind.__annotations__.keys():
         raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
@@ -306,7 +306,7 @@ def document(name: str, given: Mapping[str, Any]) -> bytes:
     """Encode a mapping of the program as JSON.
 
     Raises:
-        UsageError: If it can't be written as JSON.
+        UsageError: it can't be written as JSON.
     """
     with error_as((TypeError, ValueError, RecursionError), lambda error: UsageError(f"{name}: is not JSON: {error}")):
         return json.dumps(given).encode()
@@ -350,8 +350,8 @@ def surroundings(options: Mapping[str, Any]) -> tuple[Host, Path]:
     """Return the host, with the program's settings applied, and the working folder for a program's options.
 
     Raises:
-        UsageError: If the folder does not exist.
-        EnvironmentFailure: If there is no home directory.
+        UsageError: the folder does not exist.
+        EnvironmentFailure: there is no home directory.
     """
     home: Home | StrPath | None = options.get("home")
     host = (home if isinstance(home, Home) else Home(folder=home)).host
@@ -368,7 +368,7 @@ def folder_named(given: StrPath, argument: str) -> Path:
     """Return a folder that a program names, relative to the current folder of the process.
 
     Raises:
-        UsageError: If it does not exist or can't be used.
+        UsageError: it does not exist or can't be used.
     """
     return existing_folder(argument, os.fspath(given), _current_folder())
 

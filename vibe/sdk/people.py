@@ -33,7 +33,7 @@ async def called(call: Any, *args: Any, **named: Any) -> Any:
     Cancelling the call leaves the thread behind.
 
     Raises:
-        BrokeOffError, RuntimeError: As from ``foreign_code``.
+        BrokeOffError, RuntimeError: as from ``foreign_code``.
     """
     with foreign_code():
         if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
@@ -99,7 +99,7 @@ class People:
         """Turn the functions of the program into hooks.
 
         Raises:
-            UsageError: If there is no event of a given name.
+            UsageError: there is no event of a given name.
         """
         found: list[Hook] = []
         for word, calls in given.items():
@@ -167,7 +167,7 @@ async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] |
     """Return the options that a program chooses for a decision; an empty sequence leaves it open.
 
     Raises:
-        UsageError: If they are no answer to the decision.
+        UsageError: they are no answer to the decision.
     """
     result = await called(decide, decision)
     chosen = () if result is None else selections(result, "decide= returned")
@@ -184,7 +184,7 @@ def selections(given: object, subject: str) -> tuple[str, ...]:
     """Return what a program chose, one text or several. ``subject`` begins the message about any other value.
 
     Raises:
-        UsageError: If it is neither.
+        UsageError: it is neither.
     """
     chosen = cast("Sequence[object]", given if is_list(given) else (given,))
     if not all(isinstance(one, str) for one in chosen):

@@ -49,9 +49,9 @@ async def run_plan_work(
     """Run a plan, or resume one by its id, until it ends or pauses.
 
     Raises:
-        UsageError: If the plan or an argument is wrong; nothing was written.
-        EnvironmentFailure: If a key is missing, or the disk, a lock or the bus refuses.
-        NotCompleted: If it did not complete and its ``check`` option is on.
+        UsageError: the plan or an argument is wrong; nothing was written.
+        EnvironmentFailure: a key is missing, or the disk, a lock or the bus refuses.
+        NotCompleted: it did not complete and its ``check`` option is on.
     """
     people = People(options)
     loaded = plan if isinstance(plan, str) else await to_thread.run_sync(_load, plan)
@@ -149,8 +149,8 @@ async def write_plan_work(goal: str, options: MakePlanOptions, host: Host, work:
     """Have a plan written for a goal.
 
     Raises:
-        UsageError, EnvironmentFailure: As from ``run_plan_work``.
-        NotCompleted: If no plan came of it.
+        UsageError, EnvironmentFailure: as from ``run_plan_work``.
+        NotCompleted: no plan came of it.
     """
     request = PlanningRequest(
         subject=goal,
@@ -257,6 +257,6 @@ def _round_trip(result: StepResult) -> StepResult:
     """Return a program's result with every part converted to a form that can be stored.
 
     Raises:
-        TypeError, ValueError, msgspec.DecodeError: If a part can't be converted.
+        TypeError, ValueError, msgspec.DecodeError: a part can't be converted.
     """
     return json.decode(json.encode(result), type=StepResult)

@@ -31,7 +31,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     """Return the asyncio event loop that is running here.
 
     Raises:
-        UsageError: If none is running, or it isn't asyncio's.
+        UsageError: none is running, or it isn't asyncio's.
     """
     try:
         return asyncio.get_running_loop()
@@ -81,7 +81,7 @@ def check_outside(work: RunWork[Any] | None) -> None:
     """Check that the caller is no part of some work for whose end it is about to wait.
 
     Raises:
-        UsageError: If it is, so that both would wait for ever.
+        UsageError: it is, so that both would wait for ever.
     """
     if work in _PART_OF.get() and not work.has_ended:
         raise UsageError("a tool or callback can't wait for the work it is part of: return, or tell it more by steer()")
@@ -144,7 +144,7 @@ class RunWork(Generic[R]):
         If the run is iterated, ``pick`` returns the item to keep of an event, or None.
 
         Raises:
-            UsageError: If no asyncio loop runs here, the caller is a part of the work, or the work has started and so
+            UsageError: no asyncio loop runs here, the caller is a part of the work, or the work has started and so
                 can no longer be iterated.
         """
         self.is_used = True
@@ -239,7 +239,7 @@ class Run(Generic[R_co]):
         """Do the work and return its result, from synchronous code in any thread. Ctrl-C interrupts it.
 
         Raises:
-            UsageError: If an event loop runs in this thread.
+            UsageError: an event loop runs in this thread.
         """
         self._work.is_used = True
         with suppress(RuntimeError):
@@ -256,8 +256,8 @@ class Run(Generic[R_co]):
         """The result, once the run has ended.
 
         Raises:
-            UsageError: If it has not ended.
-            VibeError: If the work failed with one; see ``NotCompleted``.
+            UsageError: it has not ended.
+            VibeError: the work failed with one; see ``NotCompleted``.
         """
         return self._work.result
 

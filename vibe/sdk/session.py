@@ -52,7 +52,7 @@ class Session:
     session is held by a task of its own, so it may be opened, used and closed in different tasks.
 
     Raises:
-        UsageError: If a folder is missing. All other problems are raised when the session is opened, before anything is
+        UsageError: a folder is missing. All other problems are raised when the session is opened, before anything is
             written.
     """
 
@@ -81,8 +81,8 @@ class Session:
         """Open the session.
 
         Raises:
-            UsageError: If an option, the session to resume or the configuration is wrong, or if it was opened before.
-            EnvironmentFailure: If a key is missing, or the disk refuses.
+            UsageError: an option, the session to resume or the configuration is wrong, or it was opened before.
+            EnvironmentFailure: a key is missing, or the disk refuses.
         """
         if self._task is not None:
             raise UsageError("a session is opened once: make another, with resume= to go on")
@@ -102,8 +102,8 @@ class Session:
         A second call does nothing.
 
         Raises:
-            UsageError: If a tool or callback of the session calls it.
-            EnvironmentFailure: If its end could not be published.
+            UsageError: a tool or callback of the session calls it.
+            EnvironmentFailure: its end could not be published.
         """
         if self._task is None or self._task.done():
             return
@@ -220,7 +220,7 @@ def query(prompt: str, *, output: Any = None, **options: Unpack[QueryOptions]) -
     with a value of it, which becomes ``Answer.output``.
 
     Raises:
-        UsageError: If a folder is missing. All other problems are raised by the await, before anything is written.
+        UsageError: a folder is missing. All other problems are raised by the await, before anything is written.
     """
     check(prompt=prompt, output=output)
     return Run(RunWork(partial(_Query(**cast("Any", options)).answer, prompt, output)))
@@ -230,7 +230,7 @@ def run_plan(plan: Plan | Mapping[str, Any] | StrPath, **options: Unpack[PlanOpt
     """Run a plan: one built in Python, a mapping, or the path of a plan file.
 
     Raises:
-        UsageError: If an argument is wrong.
+        UsageError: an argument is wrong.
     """
     return _run("run_plan_work", _document_of(plan), checked(options, PlanOptions, "run_plan()"))
 
@@ -239,7 +239,7 @@ def resume_plan(plan_id: str, **options: Unpack[PlanOptions]) -> Run[PlanResult]
     """Resume a plan by its id, or the beginning of its id. No completed step is repeated.
 
     Raises:
-        UsageError: If an argument is wrong.
+        UsageError: an argument is wrong.
     """
     check(plan_id=plan_id)
     if options.get("only"):
@@ -253,7 +253,7 @@ def make_plan(goal: str, **options: Unpack[MakePlanOptions]) -> Run[Plan]:
     Its commands only run once ``run_plan`` or ``resume_plan`` is given ``accept_commands=True``.
 
     Raises:
-        UsageError: If an argument is wrong.
+        UsageError: an argument is wrong.
     """
     check(goal=goal)
     return _run("write_plan_work", goal, checked(options, MakePlanOptions, "make_plan()"))

@@ -27,7 +27,7 @@ class Roots(Protocol):
         """Return the path that ``path``, relative to ``root``, leads to, inside the allowed folders or not.
 
         Raises:
-            VibeError: The path can't be resolved.
+            VibeError: the path can't be resolved.
         """
         ...
 

@@ -65,7 +65,7 @@ def foreign_code() -> Generator[None]:
     A cancellation of this task goes on as it is, and so does the closing of its coroutine.
 
     Raises:
-        BrokeOffError, RuntimeError: If the code raised what is no ``Exception``, or another cancellation.
+        BrokeOffError, RuntimeError: the code raised what is no ``Exception``, or another cancellation.
     """
     task = _current_task()
     try:

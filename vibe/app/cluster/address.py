@@ -78,7 +78,7 @@ def check_installed() -> None:
     """Check that Dask is installed, without importing it.
 
     Raises:
-        UsageError: If it is not.
+        UsageError: it is not.
     """
     if find_spec("distributed") is None or find_spec("cryptography") is None:
         raise UsageError("steps on a cluster need Dask, which is not installed: install vibe-orchestrator[cluster]")
@@ -88,7 +88,7 @@ def parse_address(text: str, *, lowest_port: int = 1) -> ClusterAddress:
     """Parse an address. Port 0 means any free one.
 
     Raises:
-        UsageError: If it is not an address, or one on another machine without TLS.
+        UsageError: it is not an address, or one on another machine without TLS.
     """
     if own := _LOCAL.fullmatch(text):
         if int(own[1]) > MOST_LOCAL:
@@ -110,8 +110,8 @@ def read_certificates(folder: str) -> Certificates:
     """Read the certificates in a folder.
 
     Raises:
-        UsageError: If no folder is named, or the files are missing or are not certificates.
-        EnvironmentFailure: If a file can't be read, or a certificate has expired.
+        UsageError: no folder is named, or the files are missing or are not certificates.
+        EnvironmentFailure: a file can't be read, or a certificate has expired.
     """
     if not folder:
         raise UsageError(
@@ -145,8 +145,8 @@ def check_cluster(text: str, folder: str) -> Certificates | None:
     Returns the certificates for it; None if it needs none.
 
     Raises:
-        UsageError: If the address or a setting is wrong, or Dask is not installed.
-        EnvironmentFailure: If there is no scheduler that accepts us.
+        UsageError: the address or a setting is wrong, or Dask is not installed.
+        EnvironmentFailure: there is no scheduler that accepts us.
     """
     check_installed()
     address = parse_address(text)
@@ -162,7 +162,7 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
     Blocks for 8 s at most.
 
     Raises:
-        ClusterError: If there is none, or it does not accept us, or we don't accept it.
+        ClusterError: there is none, or it does not accept us, or we don't accept it.
     """
     is_there = False
     try:

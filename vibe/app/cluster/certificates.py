@@ -24,8 +24,8 @@ def write_certificates(folder: Path, lifetime: timedelta = LIFETIME) -> Certific
     The key is that of the second certificate. Nobody can make another one of this authority, since its key is not kept.
 
     Raises:
-        UsageError: If there are some already.
-        EnvironmentFailure: If the folder can't be written.
+        UsageError: there are some already.
+        EnvironmentFailure: the folder can't be written.
     """
     if there := [str(folder / name) for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE) if (folder / name).exists()]:
         raise UsageError(f"{there[0]} is there already: name another folder, or remove the old certificates")

@@ -68,7 +68,7 @@ async def wait_for_scheduler(
     """Wait until a scheduler answers. ``tell`` is called with what is wrong until then, once if that stays the same.
 
     Raises:
-        ClusterError: If it does not accept us, or we don't accept it.
+        ClusterError: it does not accept us, or we don't accept it.
     """
     told = ""
     while True:
@@ -91,7 +91,7 @@ async def keep_running(
     Each time, ``ready`` is awaited before, and ``announce`` is called with its address.
 
     Raises:
-        EnvironmentFailure: If it can't be started, or has ended too often without ever serving.
+        EnvironmentFailure: it can't be started, or has ended too often without ever serving.
     """
     has_served, starts, problem = False, 0, ""
     while has_served or starts < MOST_STARTS:
@@ -146,7 +146,7 @@ def check_free(address: ClusterAddress, host: str) -> None:
     ``host`` names a network interface of this machine.
 
     Raises:
-        EnvironmentFailure: If something else listens there, or the host is another machine's.
+        EnvironmentFailure: something else listens there, or the host is another machine's.
     """
     try:
         socket.create_server((host, address.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
@@ -161,7 +161,7 @@ def worker_folder(cache: Path) -> tuple[Path, FileLock]:
     """Return the first folder below ``cache`` that no other worker of this machine uses, and the lock on it. Blocks.
 
     Raises:
-        EnvironmentFailure: If the disk refuses.
+        EnvironmentFailure: the disk refuses.
     """
     advice = "name another with --folder"
     with os_error_as(lambda error: EnvironmentFailure(f"{cache} can't be written: {error.strerror}: {advice}")):

@@ -105,8 +105,8 @@ def shipment(engine: Engine) -> Shipment:
     """Return what the workers of a run get. Reads files.
 
     Raises:
-        UsageError: If its files are more than 2 000, or more than 32 MB.
-        EnvironmentFailure: If one of them can't be read.
+        UsageError: its files are more than 2 000, or more than 32 MB.
+        EnvironmentFailure: one of them can't be read.
     """
     home, request = engine.loaded.home, engine.request
     settings, left_out = without_secrets(engine.config)

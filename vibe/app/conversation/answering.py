@@ -139,8 +139,8 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         without ``expand``, nothing in the prompt does either.
 
         Raises:
-            UsageError: If there is no such command, or its file can't be used.
-            EnvironmentFailure: If the piped input can't be written to disk.
+            UsageError: there is no such command, or its file can't be used.
+            EnvironmentFailure: the piped input can't be written to disk.
         """
         text = self.own.taught.prompt(self.setup.engine.guidance.expand_command(prompt)) if expand else prompt
         full_text = with_piped(text, piped, self.outputs, self.kit.tools.masked)
@@ -150,7 +150,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         """Return the image files that a prompt mentions. If the model sees no images, warn and return none.
 
         Raises:
-            UsageError: If an image is larger than models take.
+            UsageError: an image is larger than models take.
         """
         images = mentioned_images(prompt, self.context.workspace)
         if images and not self.setup.model.sees_images:
@@ -201,7 +201,7 @@ class Answering:
         """Have the agent that ``make_agent`` returns do the work, and return how it ended.
 
         Raises:
-            UsageError: If there is nothing to continue from, or no such slash command. Nothing was said to the agent.
+            UsageError: there is nothing to continue from, or no such slash command. Nothing was said to the agent.
         """
         acted: ActResult | None = None
         agent, spawned_before = None, 0

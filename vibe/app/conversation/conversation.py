@@ -110,9 +110,9 @@ class Conversation:
         mention of a file. ``prompt_id`` names the prompt in events; if blank, a new id does.
 
         Raises:
-            BusyError: If another prompt is being answered.
-            MissingKeyError: If the model still has no key; nothing was said.
-            UsageError: If there is nothing to continue from, or no such slash command; nothing was said.
+            BusyError: another prompt is being answered.
+            MissingKeyError: the model still has no key; nothing was said.
+            UsageError: there is nothing to continue from, or no such slash command; nothing was said.
         """
         self._check_idle()
         if self.setup.missing_key is not None:
@@ -167,8 +167,8 @@ class Conversation:
         Returns False if it could not be done, for which a warning gives the reason.
 
         Raises:
-            BusyError: If a prompt is being answered.
-            EnvironmentFailure: If the disk refuses.
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses.
         """
         with self._busy():
             agent = await self._current_agent()
@@ -182,8 +182,8 @@ class Conversation:
         """Continue without messages, in a new session. The session so far stays as it is.
 
         Raises:
-            BusyError: If a prompt is being answered.
-            EnvironmentFailure: If the disk refuses; nothing has changed.
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses; nothing has changed.
         """
         with self._busy():
             await shielded(partial(anyio.to_thread.run_sync, self.session.clear))
@@ -203,9 +203,9 @@ class Conversation:
         unless it is empty.
 
         Raises:
-            BusyError: If a prompt is being answered.
-            UsageError: If no turn begins there.
-            EnvironmentFailure: If the files of that time are unknown, others write there, or git or the disk refuses.
+            BusyError: a prompt is being answered.
+            UsageError: no turn begins there.
+            EnvironmentFailure: the files of that time are unknown, others write there, or git or the disk refuses.
         """
         with self._busy():
             engine = self.setup.engine
@@ -236,8 +236,8 @@ class Conversation:
         """Save a copy of the conversation as another session and return its id. This one continues as it is.
 
         Raises:
-            BusyError: If a prompt is being answered.
-            EnvironmentFailure: If the disk refuses.
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses.
         """
         self._check_idle()
         return await anyio.to_thread.run_sync(self.session.copy)
@@ -249,10 +249,10 @@ class Conversation:
         colours.
 
         Raises:
-            BusyError: If a prompt is being answered.
-            UsageError: If the line is blank.
-            CommandStartError: If it can't be started.
-            EnvironmentFailure: If the conversation can't be saved.
+            BusyError: a prompt is being answered.
+            UsageError: the line is blank.
+            CommandStartError: it can't be started.
+            EnvironmentFailure: the conversation can't be saved.
         """
         if not command.strip():
             raise UsageError("!COMMAND: say what to run in your shell")
@@ -271,8 +271,8 @@ class Conversation:
         opening. An empty change only announces the present settings.
 
         Raises:
-            UsageError: If there is no such agent or model; nothing was changed.
-            EnvironmentFailure: If its key is missing.
+            UsageError: there is no such agent or model; nothing was changed.
+            EnvironmentFailure: its key is missing.
         """
         earlier = self._settings()
         given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
@@ -311,7 +311,7 @@ class Conversation:
         """Save and end the conversation. A prompt at work is interrupted first; a second call waits for the end.
 
         Raises:
-            EnvironmentFailure, ipc.errors.IpcError: If its end could not be published.
+            EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
         """
         if not self._parts.ending.is_set() and not self._is_closing:
             self._is_closing = True

@@ -67,7 +67,7 @@ def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
     """Return the image files that a prompt mentions, by name. Reads files.
 
     Raises:
-        UsageError: If one is larger than models take.
+        UsageError: one is larger than models take.
     """
     images: dict[str, Image] = {}
     for name in dict.fromkeys(_mentioned(prompt)):
@@ -112,7 +112,7 @@ def with_piped(prompt: str, data: bytes, outputs: Path, masked: Callable[[str], 
     Secrets in a text are ``masked`` first, as in the output of a command.
 
     Raises:
-        EnvironmentFailure: If it can't be kept.
+        EnvironmentFailure: it can't be kept.
     """
     if not data.strip():
         return prompt

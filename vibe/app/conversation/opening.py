@@ -143,7 +143,7 @@ def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:
     """Return a folder that a client gave; ``named`` is what messages call it. Reads the file system.
 
     Raises:
-        UsageError: If the path is relative, or no folder is there.
+        UsageError: the path is relative, or no folder is there.
     """
     if not Path(given).is_absolute():
         raise UsageError(f"{named} is relative: give the absolute path of {wanted}")

@@ -67,8 +67,8 @@ class Runtime:
         """Open a new session, or continue one. Without a ``seat``, no user watches or answers.
 
         Raises:
-            UsageError: If a flag, the agent, the model, the session or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk, a lock or the bus refuses.
+            UsageError: a flag, the agent, the model, the session or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk, a lock or the bus refuses.
         """
         return await self._holders.start(self._hold, opening, seat or Seat())
 

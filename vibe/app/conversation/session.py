@@ -76,8 +76,8 @@ class ChatSession:
         If ``kept`` is False, nothing of the conversation stays on disk, and a resumed session stays as it was.
 
         Raises:
-            UsageError: If the session asked for does not exist, or can't be understood.
-            EnvironmentFailure: If another process continues the session, or the disk refuses.
+            UsageError: the session asked for does not exist, or can't be understood.
+            EnvironmentFailure: another process continues the session, or the disk refuses.
         """
         locks = ExitStack()
         try:
@@ -133,7 +133,7 @@ class ChatSession:
         """Save the conversation so far as another session, and return its id.
 
         Raises:
-            EnvironmentFailure: If the disk refuses.
+            EnvironmentFailure: the disk refuses.
         """
         folder = self.folder.begin_child(self._meta)
         Transcript.peek(self.folder.transcript).restart(self.transcript.messages, folder.transcript)
@@ -143,7 +143,7 @@ class ChatSession:
         """Continue in a new session without messages.
 
         Raises:
-            EnvironmentFailure: If the disk refuses; nothing has changed.
+            EnvironmentFailure: the disk refuses; nothing has changed.
         """
         fresh = Transcript()
         fresh.spend(self.transcript.usage, self.transcript.cost_usd)
@@ -167,8 +167,8 @@ class ChatSession:
         Without ``chat``, only the files go back and the session stays the same. ``only`` is as in ``RewindManager``.
 
         Raises:
-            UsageError: If no turn begins there.
-            EnvironmentFailure: If the files of that time are unknown, or git or the disk refuses.
+            UsageError: no turn begins there.
+            EnvironmentFailure: the files of that time are unknown, or git or the disk refuses.
         """
 
         def fork(conversation: Transcript) -> str:
@@ -185,7 +185,7 @@ class ChatSession:
         """Return the files that a rewind would put back.
 
         Raises:
-            EnvironmentFailure: If the files of that time are unknown, or git or the disk refuses.
+            EnvironmentFailure: the files of that time are unknown, or git or the disk refuses.
         """
         with self._rewind_lock:
             return RewindManager(environ, own).outlook(self._as_saved, message_index)
@@ -336,7 +336,7 @@ def before_summary(paths: VibePaths, session_id: str) -> EarlierMessages | None:
     Sessions that were forked or taken back from one begin with the same summary and are passed over. Reads files.
 
     Raises:
-        BrokenSessionError, TranscriptError: If the session that has the messages is gone, or can't be read.
+        BrokenSessionError, TranscriptError: the session that has the messages is gone, or can't be read.
     """
     messages = _messages(paths, session_id)
     if not begins_with_summary(messages):

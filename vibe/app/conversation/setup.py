@@ -77,8 +77,8 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
     """Choose the engine, agent, model and tools for a conversation, and check that they fit together. Reads files.
 
     Raises:
-        UsageError: If a flag, the agent, the model, the prompt or the configuration is wrong.
-        EnvironmentFailure: If a key is missing.
+        UsageError: a flag, the agent, the model, the prompt or the configuration is wrong.
+        EnvironmentFailure: a key is missing.
     """
     request = EngineRequest(
         workdir=opening.workdir,

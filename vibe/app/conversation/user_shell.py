@@ -31,7 +31,7 @@ async def run_for_user(
     With ``in_colour`` it prints to a terminal.
 
     Raises:
-        CommandStartError: If it can't be started.
+        CommandStartError: it can't be started.
     """
     call_id = uuid4().hex
 

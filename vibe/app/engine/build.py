@@ -131,7 +131,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     ``limiter_of`` returns the limiter of calls to a provider, by its name, for runs that share one.
 
     Raises:
-        UsageError: If the configuration, or something it names, is wrong.
+        UsageError: the configuration, or something it names, is wrong.
     """
     put_back = put_back_abandoned(records_of(host.home))  # before any of these files is read
     request = replace(request, given=request.given or host.given)  # the processes of steps need to know them too

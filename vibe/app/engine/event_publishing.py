@@ -182,9 +182,9 @@ async def publishing(
     carries out commands from outside.
 
     Raises:
-        UsageError: If two vibes are above this one already, or there is no such listener.
-        EnvironmentFailure: If a listener can't be made.
-        ipc.errors.BusUnavailableError: If pynng can't be loaded, or the address can't be bound.
+        UsageError: two vibes are above this one already, or there is no such listener.
+        EnvironmentFailure: a listener can't be made.
+        ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     refuse_below_two(host.environ)
     source = session_id = uuid4().hex

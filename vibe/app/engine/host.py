@@ -135,8 +135,8 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the user's vibe folder according to the environment variables.
 
     Raises:
-        EnvironmentFailure: If they name none and the system knows no home of this user, if a file is there, or if its
-            name is not UTF-8.
+        EnvironmentFailure: they name none and the system knows no home of this user, a file is there, or its name
+            is not UTF-8.
     """
     chosen = environ.get(HOME_VARIABLE)
     user_home = user_home_of(environ)
@@ -159,8 +159,8 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
     """Return the folder that a flag names, relative to ``cwd``, or ``cwd`` itself.
 
     Raises:
-        UsageError: If there is no such folder, or its name is not UTF-8.
-        EnvironmentFailure: If the current folder is gone.
+        UsageError: there is no such folder, or its name is not UTF-8.
+        EnvironmentFailure: the current folder is gone.
     """
     folder = typed_path(cwd, given) if given else cwd
     if not os.path.isdir(folder):
@@ -174,7 +174,7 @@ def utf8_folder(folder: Path) -> Path:
     """Return the folder if it can be named in what is kept of a run.
 
     Raises:
-        UsageError: If its name is not UTF-8, which JSON, TOML and events need.
+        UsageError: its name is not UTF-8, which JSON, TOML and events need.
     """
     if in_utf8(folder) != str(folder):
         raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
@@ -217,7 +217,7 @@ def refuse_below_two(environ: Mapping[str, str]) -> None:
     """Refuse to begin with an agent if two vibes are above this one, which is more likely a loop than a wish.
 
     Raises:
-        UsageError: If there are two.
+        UsageError: there are two.
     """
     if depth_of(environ) >= DEEPEST:
         raise UsageError(

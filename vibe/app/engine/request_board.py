@@ -176,8 +176,8 @@ class RequestBoard(Struct, eq=False):
         """Return the first answers; see ``UserInput``.
 
         Raises:
-            DeclinedElsewhereError: The first to answer declines, or nobody answers in time.
-            UnansweredError: The person's front end gave up.
+            DeclinedElsewhereError: the first to answer declines, or nobody answers in time.
+            UnansweredError: the person's front end gave up.
         """
         request_id = request_id or uuid4().hex
         put = tuple(question.model_dump(mode="json") for question in questions)
@@ -302,7 +302,7 @@ class Absentee(Struct, frozen=True):
         """Wait, then leave the questions without an answer.
 
         Raises:
-            UnansweredError: Always.
+            UnansweredError: always.
         """
         await self.over()
         raise UnansweredError(self.reason)
@@ -369,7 +369,7 @@ def _as_approval(command: Approve, request: Request | None) -> ApprovalAnswer:
     """Return the answer about a call. ``request`` is None if the call has one already.
 
     Raises:
-        ValueError: If the request can't be allowed in that scope.
+        ValueError: the request can't be allowed in that scope.
     """
     scope = command.scope if command.allow else "once"
     open_call = request if isinstance(request, e.ApprovalRequestEvent) else None
@@ -384,7 +384,7 @@ def _as_replies(command: AnswerQuestion, request: Request | None) -> _Replies:
     """Return the answers as the agent gets them. ``request`` is None if it has some already.
 
     Raises:
-        ValueError: If they don't fit the questions.
+        ValueError: they don't fit the questions.
     """
     given, by = command.answers, command.by
     if not isinstance(request, e.QuestionEvent):

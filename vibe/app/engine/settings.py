@@ -50,7 +50,7 @@ class Settings:
         """Return the settings, with ``drafts`` in place of files.
 
         Raises:
-            ConfigError: If they are wrong.
+            ConfigError: they are wrong.
         """
         return load_config(structs.replace(self._request, drafts=drafts or {}))
 
@@ -114,7 +114,7 @@ class Settings:
         """Return the value that a word on the command line means for a setting.
 
         Raises:
-            ConfigError: If there is no such setting.
+            ConfigError: there is no such setting.
         """
         parsed = parse_key(key)
         annotation, is_entry = type_of(parsed), len(parsed) == 3 and parsed[1].startswith("[")
@@ -126,7 +126,7 @@ class Settings:
         """Return the setting of a name, or all settings of a table, with secrets masked.
 
         Raises:
-            ConfigError: If there is no such setting.
+            ConfigError: there is no such setting.
         """
         parsed = parse_key(key)
         name = written(parsed)

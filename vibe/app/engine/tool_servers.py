@@ -52,8 +52,8 @@ class ToolServers:
         The text begins with a line of ours, so that what a server says is never itself a command.
 
         Raises:
-            UsageError: If an argument is missing, or there are too many.
-            VibeError: If the server returns no text.
+            UsageError: an argument is missing, or there are too many.
+            VibeError: the server returns no text.
         """
         name, *rest = call.split(maxsplit=1) or [""]
         server = next((one.name for one in self.states() if name.startswith(f"{one.name}:")), None)
@@ -75,8 +75,8 @@ class ToolServers:
         Without ``waits``, when there is no agent yet, this happens for each server as soon as it is ready.
 
         Raises:
-            EnvironmentFailure: If a required server is missing.
-            UsageError: If a ``[tools.*]`` table does not fit its tool.
+            EnvironmentFailure: a required server is missing.
+            UsageError: a ``[tools.*]`` table does not fit its tool.
         """
         passed_over, self._passed_over = self._passed_over, ()
         for name in passed_over:

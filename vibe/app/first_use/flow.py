@@ -99,7 +99,7 @@ def checked_key(text: str) -> str:
     """Return a key without surrounding blanks.
 
     Raises:
-        BadKeyError: If no provider would accept it.
+        BadKeyError: no provider would accept it.
     """
     key = text.strip()
     if not key:
@@ -202,7 +202,7 @@ class FirstUse:
         """Return the provider of that name.
 
         Raises:
-            UsageError: If there is no such provider to set up.
+            UsageError: there is no such provider to set up.
         """
         known = {choice.name: choice for choice in self.choices}
         if name not in known:
@@ -238,7 +238,7 @@ class FirstUse:
         """Write the screen's colour theme to the settings.
 
         Raises:
-            EnvironmentFailure: If the file can't be written.
+            EnvironmentFailure: the file can't be written.
         """
         self._settings.writer(project=False, key=THEME).set(THEME, name)
 
@@ -246,10 +246,10 @@ class FirstUse:
         """Save the selection, and return sentences about it: what is kept where, and what overrides it.
 
         Raises:
-            ConfigError: If the settings would be invalid with it.
-            BadKeyError: If the key is malformed.
-            KeyringError: If it was to be kept in the keyring, which can't be used; nothing was changed.
-            EnvironmentFailure: If a file can't be written.
+            ConfigError: the settings would be invalid with it.
+            BadKeyError: the key is malformed.
+            KeyringError: it was to be kept in the keyring, which can't be used; nothing was changed.
+            EnvironmentFailure: a file can't be written.
         """
         key = selection.key and checked_key(selection.key)
         choice, config = selection.choice, self._config
@@ -269,9 +269,9 @@ class FirstUse:
         """Remove the key of a provider from wherever it is kept, and return sentences about it.
 
         Raises:
-            UsageError: If it is not kept anywhere.
-            KeyringError: If the keyring can't be reached.
-            ConfigError, EnvironmentFailure: If a file can't be changed.
+            UsageError: it is not kept anywhere.
+            KeyringError: the keyring can't be reached.
+            ConfigError, EnvironmentFailure: a file can't be changed.
         """
         variable, notes = choice.variable, list[str]()
         if variable and remove_variable(self._env_path, self.env_file, variable):

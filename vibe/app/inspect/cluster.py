@@ -54,7 +54,7 @@ def cluster_workers(address: str, certificates: Certificates | None) -> list[Wor
     """Return the workers of a cluster that ``check_cluster`` reached, sorted by host. Blocks, and runs an event loop.
 
     Raises:
-        EnvironmentFailure: If it does not answer.
+        EnvironmentFailure: it does not answer.
     """
     if not parse_address(address).host:
         return []

@@ -91,8 +91,8 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
     ``only`` is a provider, configured or known by a preset. Then the others are left out, and it is asked.
 
     Raises:
-        ConfigError: If the configuration is wrong.
-        UsageError: If there is no provider of that name.
+        ConfigError: the configuration is wrong.
+        UsageError: there is no provider of that name.
     """
     request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
     loaded = with_keyring(load_config(request))

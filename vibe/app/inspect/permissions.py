@@ -34,7 +34,7 @@ class PermissionCheck:
         """Return the check of a tool as a new run would have it. Reads files.
 
         Raises:
-            UsageError: If the configuration is wrong, or there is no such agent or tool.
+            UsageError: the configuration is wrong, or there is no such agent or tool.
         """
         engine = build_engine(host, request)
         profile = engine.chosen
@@ -50,7 +50,7 @@ class PermissionCheck:
         """Return the decision about a call with these arguments. A text stands for the tool's first argument.
 
         Raises:
-            ToolArgumentsError: If they don't fit the tool.
+            ToolArgumentsError: they don't fit the tool.
         """
         args = self._tool.parse(self._arguments(given))
         try:

@@ -102,7 +102,7 @@ def _of_session(saved: SavedSession) -> Spending:
     """Return what a session took by itself. The last of its calls, for a summary, is recorded only in its metadata.
 
     Raises:
-        TranscriptError: If it can't be read.
+        TranscriptError: it can't be read.
     """
     meta = saved.meta
     if meta.origin:

@@ -113,8 +113,8 @@ async def planning(
     Without ``user_input``, no user is there to ask.
 
     Raises:
-        UsageError: If a flag or the configuration is wrong.
-        EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk or the bus refuses.
+        UsageError: a flag or the configuration is wrong.
+        EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk or the bus refuses.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
     sinks = [*listeners, PlanningLog(host.home, model.key, str(request.workdir))]

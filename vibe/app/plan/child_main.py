@@ -239,8 +239,8 @@ class StepLink:
         """Exchange greetings with the run: say what this process can do, and learn what the run can do.
 
         Raises:
-            MismatchError: If the run is of another version.
-            LinkError: If its messages make no sense.
+            MismatchError: the run is of another version.
+            LinkError: its messages make no sense.
         """
         own = protocol.Hello.own(capabilities)
         self.send(own)
@@ -267,7 +267,7 @@ class StepLink:
         ``tell`` learns what is being waited for.
 
         Raises:
-            LeaseRefusedError: If the run refuses.
+            LeaseRefusedError: the run refuses.
         """
         self._leases += 1
         number, waiting = self._leases, _OpenLease(tell)
@@ -302,7 +302,7 @@ class StepLink:
         """Return the next message; None once the run is gone.
 
         Raises:
-            LinkError: If the run's messages make no sense.
+            LinkError: the run's messages make no sense.
         """
         line = await self._transport.receive()
         return None if line is None else protocol.to_step(line)
@@ -313,7 +313,7 @@ class StepLink:
         Returns False if the run itself is gone.
 
         Raises:
-            LinkError: If the run's messages make no sense.
+            LinkError: the run's messages make no sense.
         """
         while (message := await self.receive()) is not None:
             match message:
@@ -340,7 +340,7 @@ class StepLink:
         """Send a message to the run. The end of a lease may be sent twice.
 
         Raises:
-            TypeError, ValueError, OverflowError, RecursionError: If it holds a value that is not JSON.
+            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
         """
         self._transport.post(protocol.encode(message))
 

@@ -49,7 +49,7 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
     ``repository`` is None if the plan's repository is gone.
 
     Raises:
-        WorktreeError: If git refuses.
+        WorktreeError: git refuses.
     """
     found = dict.fromkeys(sorted(folder / entry.name for entry in entries_of(folder)))
     if repository is None:
@@ -66,7 +66,7 @@ def give_up_worktrees(repository: Repository, place: lifecycle.WorktreePlace) ->
     Unmerged work is kept on its branch. A merge that was cut off is finished first.
 
     Raises:
-        WorktreeError: If git or the disk refuses, or another process does not release the repository.
+        WorktreeError: git or the disk refuses, or another process does not release the repository.
     """
     with _locked(repository) as locked:
         for step_id in place.steps(put_away=True):
@@ -85,7 +85,7 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
     """Remove worktrees and branches. Blocks.
 
     Raises:
-        WorktreeError: If git refuses, or another process does not release the repository.
+        WorktreeError: git refuses, or another process does not release the repository.
     """
     if repository is not None:
         with _locked(repository) as locked:
@@ -133,7 +133,7 @@ def find_orphans(repository: Repository, plans: Path, known: Collection[str]) ->
     to be elsewhere, and a branch that is checked out in one.
 
     Raises:
-        WorktreeError: If git refuses.
+        WorktreeError: git refuses.
     """
     trees: dict[str, list[Path]] = {}
     for path in _worktrees(repository):
@@ -219,8 +219,8 @@ def clean_plans(
     that is known of the plans.
 
     Raises:
-        UsageError: If there is no such plan, or a named one is running or can be resumed. Nothing was removed.
-        EnvironmentFailure: If git or the disk refuses.
+        UsageError: there is no such plan, or a named one is running or can be resumed. Nothing was removed.
+        EnvironmentFailure: git or the disk refuses.
     """
     repository_at = cache(partial(_repository_at, host=host))  # thousands of plans may share a few repositories
     repository, root = repository_at(cwd), plans_folder(host.home)
@@ -259,7 +259,7 @@ def give_up(host: Host, folder: PlanFolder) -> None:
     """Remove the worktrees of a plan that was cancelled and is not running. Its branches stay. Blocks.
 
     Raises:
-        EnvironmentFailure: If git or the disk refuses.
+        EnvironmentFailure: git or the disk refuses.
     """
     place = place_of(folder)
     repository = _repository_at(Path(folder.settings().workspace), host) if os.path.isdir(place.folder) else None
@@ -271,7 +271,7 @@ def note_merged(host: Host, store: PlanStore) -> None:
     """Record that steps are done whose work was merged when their run was killed; finish what it was merging. Blocks.
 
     Raises:
-        EnvironmentFailure: If git or the disk refuses.
+        EnvironmentFailure: git or the disk refuses.
     """
     place, state = place_of(store.folder), store.state()
     for step_id in [step_id for step_id in state.running if not state.steps[step_id].attempt_over]:
@@ -294,7 +294,7 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     """Return a phrase on what is left of a cancelled plan and how to remove it; empty if nothing is. Blocks.
 
     Raises:
-        EnvironmentFailure: If git or the disk refuses.
+        EnvironmentFailure: git or the disk refuses.
     """
     repository = _repository_at(Path(folder.settings().workspace), host)
     found = find_worktrees(repository, worktrees_folder(folder), folder.plan_id)

@@ -43,8 +43,8 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
     """Yield an executor that has steps in worktrees done on the cluster that the run's settings name.
 
     Raises:
-        UsageError: If the workers would need too many files.
-        EnvironmentFailure: If the cluster can no longer be reached.
+        UsageError: the workers would need too many files.
+        EnvironmentFailure: the cluster can no longer be reached.
     """
     config, run = steps.engine.config.cluster, uuid4().hex
     sent = await to_thread.run_sync(shipment, steps.engine)

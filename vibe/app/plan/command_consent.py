@@ -48,7 +48,7 @@ def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
     """Check that a person, or one of their settings, accepted a model's commands.
 
     Raises:
-        PlanNotAcceptedError: If the commands are not accepted.
+        PlanNotAcceptedError: the commands are not accepted.
     """
     lines = () if accepted else model_commands(plan)
     if lines:

@@ -60,10 +60,10 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
     the steps that depend on it, at its next resume (``data["steps"]``).
 
     Raises:
-        UsageError: If there is no such plan, step, decision, option or request, the plan would have to run and does
+        UsageError: there is no such plan, step, decision, option or request, the plan would have to run and does
             not,
             or the command makes no sense in its present state.
-        EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, or the folder can't be written.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder can't be written.
     """
     done = await _carry_out(host, reference, command, partial(_carry_out_in_folder, host, command))
     if isinstance(command, Cancel) and not done.running:
@@ -107,8 +107,8 @@ async def revise(
     With ``trust``, steps may use the ``.vibe`` folder of a resting plan's workspace.
 
     Raises:
-        UsageError: If there is no such plan, it has ended, the operations don't fit, or their steps could not start.
-        EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, the folder can't be written, or a key is
+        UsageError: there is no such plan, it has ended, the operations don't fit, or their steps could not start.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, the folder can't be written, or a key is
             missing.
     """
     plain = plain_operations(operations)

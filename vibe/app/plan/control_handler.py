@@ -64,7 +64,7 @@ def done_reply(command: Asked) -> Reply:
     """Return the answer to a command that is carried out.
 
     Raises:
-        PlanInvalidError: If it is a revision whose operations make no sense.
+        PlanInvalidError: it is a revision whose operations make no sense.
     """
     match command:
         case Pause():

@@ -74,7 +74,7 @@ class PlanDraft(Struct, kw_only=True):
         """The last version.
 
         Raises:
-            UsageError: If the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         if not self.versions:
             raise UsageError("no plan yet: create it first")
@@ -85,7 +85,7 @@ class PlanDraft(Struct, kw_only=True):
         """The proposed plan.
 
         Raises:
-            UsageError: If the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         return self.last.loaded
 
@@ -94,7 +94,7 @@ class PlanDraft(Struct, kw_only=True):
         """Notes on the proposal to read before it runs.
 
         Raises:
-            UsageError: If the plan has no version yet.
+            UsageError: the plan has no version yet.
         """
         return notes(self.last.estimate)
 
@@ -102,7 +102,7 @@ class PlanDraft(Struct, kw_only=True):
         """Have the plan written for the goal; return None if planning failed, in which case ``acted`` says why.
 
         Raises:
-            UsageError: If the model is not available.
+            UsageError: the model is not available.
         """
         return await self._take_draft(await self._new_planner().plan(self.goal, piped=self.piped))
 
@@ -110,7 +110,7 @@ class PlanDraft(Struct, kw_only=True):
         """Have the proposal changed as a sentence says; return None if it stays as it is, and ``acted`` says why.
 
         Raises:
-            UsageError: If there is nothing to change yet, the sentence is blank, the plan is too long for the model, or
+            UsageError: there is nothing to change yet, the sentence is blank, the plan is too long for the model, or
                 the
                 model is not available.
         """
@@ -134,7 +134,7 @@ class PlanDraft(Struct, kw_only=True):
         """Take a document that someone else wrote as the next version. ``repairs`` is as in ``DraftVersion``.
 
         Raises:
-            PlanInvalidError: If the plan is invalid, with all its problems.
+            PlanInvalidError: the plan is invalid, with all its problems.
         """
         if not isinstance(document, LoadedPlan):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
@@ -223,8 +223,8 @@ async def propose_change(
     ``context`` is as for ``PlanDraft``. Steps that run or are done stay as they are.
 
     Raises:
-        UsageError: If the plan has ended, the sentence is blank, or the model is not available.
-        EnvironmentFailure: If the plan's folder can't be read.
+        UsageError: the plan has ended, the sentence is blank, or the model is not available.
+        EnvironmentFailure: the plan's folder can't be read.
     """
     loaded, state = await to_thread.run_sync(_current, plan)
     found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence)

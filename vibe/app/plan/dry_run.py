@@ -105,7 +105,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     """Check everything that a run checks before it starts. Reads files, writes none, calls no model.
 
     Raises:
-        UsageError: If a flag or the configuration is wrong.
+        UsageError: a flag or the configuration is wrong.
     """
     loaded = with_inputs(loaded, options.inputs)
     plan = loaded.plan

@@ -75,7 +75,7 @@ def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> P
     """Return the file of the plan of that name; without a name, of the built-in demonstration.
 
     Raises:
-        UsageError: If there is none, or it belongs to a project that is not trusted.
+        UsageError: there is none, or it belongs to a project that is not trusted.
     """
     if name is None:
         return quickstart_file()
@@ -94,7 +94,7 @@ def quickstart_file() -> Path:
     """Return the file of the built-in demonstration, in the installed package or in the checkout it runs from.
 
     Raises:
-        EnvironmentFailure: If it is in neither.
+        EnvironmentFailure: it is in neither.
     """
     package = Path(str(resources.files("vibe")))
     for folder in (package / "examples", package.parent / "plans-examples"):

@@ -36,8 +36,8 @@ def check_surroundings(
     """Check that every step could start. Nothing is written or sent. Steps that a program does need no model.
 
     Raises:
-        UsageError: If a model, agent or tool is unknown, or a price limit can't be kept.
-        EnvironmentFailure: If a provider's key is missing.
+        UsageError: a model, agent or tool is unknown, or a price limit can't be kept.
+        EnvironmentFailure: a provider's key is missing.
     """
     if default_model is not None:
         parts.models.resolve(default_model)  # a wrong name is an error even if no step needs it
@@ -58,7 +58,7 @@ def with_ladders(loaded: LoadedPlan, agents: AgentManager | None, program: Progr
     What a function of the program does has no model, so that a list of them does not repeat it.
 
     Raises:
-        UsageError: If one of those steps acts outside the workspace, and so must have only one model.
+        UsageError: one of those steps acts outside the workspace, and so must have only one model.
     """
     known = dict[str, AgentProfile]() if agents is None else agents.profiles
     functions = () if program is None else program.functions
@@ -112,7 +112,7 @@ def check_functions(loaded: LoadedPlan, program: ProgramPart | None) -> None:
     """Check that the steps that a program does are steps of the plan.
 
     Raises:
-        UsageError: If one is not.
+        UsageError: one is not.
     """
     known = loaded.dag.dependencies
     if unknown := [step_id for step_id in (program.functions if program else ()) if step_id not in known]:
@@ -124,7 +124,7 @@ def check_program(settings: RunSettings, loaded: LoadedPlan, state: State, progr
     """Check that steps which only the plan's own program can do are done, or that the program is there to do them.
 
     Raises:
-        UsageError: If one is open, and whoever resumes the plan does not do it.
+        UsageError: one is open, and whoever resumes the plan does not do it.
     """
     present = RunSettings(workspace="").with_program(program)
     for step in rest_of(loaded.plan, state).steps:
@@ -141,7 +141,7 @@ def check_needs(steps: Iterable[Step], cluster: str) -> None:
     done on this machine.
 
     Raises:
-        UsageError: If it does not meet them.
+        UsageError: it does not meet them.
     """
     travel = bool(cluster) and not cluster.startswith("local:")
     for step in steps:
@@ -161,7 +161,7 @@ def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]
     Like ``check_decisions``, but steps may wait for decisions too; ``state`` says which.
 
     Raises:
-        UsageError: As from ``check_decisions``, or if another answer was given before.
+        UsageError: as from ``check_decisions``, or another answer was given before.
     """
     for decision_id, selections in given.items():
         earlier = state.decisions.get(decision_id)
@@ -179,7 +179,7 @@ def check_decisions(decisions: Iterable[Decision], given: Mapping[str, tuple[str
     """Check that the decisions given by flags exist in a plan.
 
     Raises:
-        UsageError: If a decision or option is unknown, or too many options were chosen.
+        UsageError: a decision or option is unknown, or too many options were chosen.
     """
     by_id = {decision.id: decision for decision in decisions}
     for decision_id, selections in given.items():
@@ -199,8 +199,8 @@ def check_model(step: Step, parts: StepParts, default_model: str | None, *, pric
     """Return the step's (first) model, after checking its key and, if ``priced``, that it has a price.
 
     Raises:
-        UsageError: If the model or agent is unknown, or the model has no price.
-        EnvironmentFailure: If a provider's key is missing.
+        UsageError: the model or agent is unknown, or the model has no price.
+        EnvironmentFailure: a provider's key is missing.
     """
     profile = parts.agents.delegated(step.agent) if step.agent and parts.agents is not None else None
     alias = next(iter(step.models), None) or (profile and profile.model) or default_model

@@ -72,8 +72,8 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     """Prepare the run of a new plan. Nothing is written yet.
 
     Raises:
-        UsageError: If the plan, a flag or the configuration is wrong.
-        EnvironmentFailure: If a provider's key is missing.
+        UsageError: the plan, a flag or the configuration is wrong.
+        EnvironmentFailure: a provider's key is missing.
     """
     loaded = with_inputs(loaded, options.inputs)
     plan, sample = loaded.plan, loaded.plan.sample
@@ -149,7 +149,7 @@ def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
     A demonstration's script serves as the model unless one was chosen. Reads files.
 
     Raises:
-        UsageError: If a flag or the configuration is wrong.
+        UsageError: a flag or the configuration is wrong.
     """
     executor_of(options)
     preflight.check_decisions(plan.decisions, options.decisions)
@@ -174,8 +174,8 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     """Prepare to resume a plan. The present choices override its settings. Nothing is written yet.
 
     Raises:
-        UsageError: If there is no such plan, or it has ended.
-        EnvironmentFailure: If a provider's key is missing.
+        UsageError: there is no such plan, or it has ended.
+        EnvironmentFailure: a provider's key is missing.
     """
     folder = find_plan(host.home, reference)
     state = folder.state()
@@ -248,8 +248,8 @@ def engine_of_resume(rest: Plan, settings: RunSettings, host: Host, request: Eng
     The settings add to the request.
 
     Raises:
-        UsageError: If its workspace is gone, or a step or the configuration is wrong.
-        EnvironmentFailure: If a provider's key is missing.
+        UsageError: its workspace is gone, or a step or the configuration is wrong.
+        EnvironmentFailure: a provider's key is missing.
     """
     workdir = settings.existing_workspace()
     engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
@@ -284,8 +284,8 @@ def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> s
     own, wherever it was started. Reads files.
 
     Raises:
-        UsageError: If there is one, but its text differs from the file.
-        BrokenPlanError: If there is one, and it can't be read back.
+        UsageError: there is one, but its text differs from the file.
+        BrokenPlanError: there is one, and it can't be read back.
     """
     for plan in reversed(list_plans(home)):
         if plan.problem is not None or plan.status not in RESUMABLE:
@@ -317,8 +317,8 @@ def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:
     """Copy a sample's project into a new temporary folder, and return the copy.
 
     Raises:
-        UsageError: If the project is not there.
-        EnvironmentFailure: If the copy can't be made.
+        UsageError: the project is not there.
+        EnvironmentFailure: the copy can't be made.
     """
     project = plan_folder / sample.project
     if not os.path.isdir(project):
@@ -349,7 +349,7 @@ def remove_sample_copy(folder: Path) -> None:
     """Remove such a folder.
 
     Raises:
-        EnvironmentFailure: If the disk refuses.
+        EnvironmentFailure: the disk refuses.
     """
     lost = f"the sample's copy {str(folder)!r} can't be removed"
     with os_error_as(lambda error: EnvironmentFailure(f"{lost}: {error.strerror}")):

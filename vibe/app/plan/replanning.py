@@ -28,7 +28,7 @@ def check_enabled(config: PlannerConfig, wanted: str, origins: Mapping[str, str]
     """Check that a model may plan. ``wanted`` says what asks for it, and ``origins`` where settings come from.
 
     Raises:
-        UsageError: If none may.
+        UsageError: none may.
     """
     if not config.enabled:
         where = origins.get(SWITCH, "the configuration")
@@ -39,7 +39,7 @@ def check_replans(plan: Plan, config: PlannerConfig, origins: Mapping[str, str])
     """Check that models may plan if a step has ``on_failure: replan``.
 
     Raises:
-        UsageError: If they may not.
+        UsageError: they may not.
     """
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
     if wanting is not None:
@@ -81,10 +81,10 @@ def checked_revision(
     plan's own steps.
 
     Raises:
-        UsageError: If a model or agent is unknown, a price limit can't be kept, models may not plan, the needs of a
+        UsageError: a model or agent is unknown, a price limit can't be kept, models may not plan, the needs of a
             step
             are not met, or there is no repository for worktrees.
-        EnvironmentFailure: If a provider's key is missing.
+        EnvironmentFailure: a provider's key is missing.
     """
     plan = loaded.plan
     check_surroundings(plan, context, context.default_model, settings.by_program)

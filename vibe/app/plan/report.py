@@ -42,7 +42,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
     """Return the report of a plan that has ended, was abandoned, or is running. Reads files.
 
     Raises:
-        BrokenPlanError: If a file of the folder is missing, or was changed so that it can't be read back.
+        BrokenPlanError: a file of the folder is missing, or was changed so that it can't be read back.
     """
     settings, pid = folder.settings(), folder.holder()
     content = folder.journal()

@@ -80,8 +80,8 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
     ``environ`` is the environment for git.
 
     Raises:
-        UsageError: If a step or plan is unknown, or that plan worked elsewhere.
-        BrokenPlanError: If that plan can't be read back.
+        UsageError: a step or plan is unknown, or that plan worked elsewhere.
+        BrokenPlanError: that plan can't be read back.
     """
     plan, given, only = loaded.plan, options.decisions, steps_named(loaded.plan, options.only)
     is_sample = plan.sample is not None
@@ -196,7 +196,7 @@ def read_earlier(folder: PlanFolder) -> Earlier:
     """Return the last state of an earlier plan. Reads files.
 
     Raises:
-        BrokenPlanError: If it can't be read back.
+        BrokenPlanError: it can't be read back.
     """
     settings = folder.settings()
     loaded, state = current_state(folder, settings)
@@ -215,7 +215,7 @@ def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[Keye
     A document gets keys as if it reused the other with ``--reuse``.
 
     Raises:
-        BrokenPlanError: If a plan that was run can't be read back.
+        BrokenPlanError: a plan that was run can't be read back.
     """
     return _keyed(one, other, environ), _keyed(other, one, environ)
 
@@ -241,8 +241,8 @@ def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
     For a demonstration that is a copy of its project.
 
     Raises:
-        UsageError: If that is another folder, or it is gone.
-        BrokenPlanError: If the earlier plan can't be read back.
+        UsageError: that is another folder, or it is gone.
+        BrokenPlanError: the earlier plan can't be read back.
     """
     there = Path(earlier.settings().workspace)
     if is_sample:
@@ -261,7 +261,7 @@ def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
     """Record the commit at which the run leaves the repository: its own merges must not prevent reuse of its results.
 
     Raises:
-        StoreWriteError: If the folder can't be written.
+        StoreWriteError: the folder can't be written.
     """
     if store.settings.base_commit is None:
         return
@@ -274,7 +274,7 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
     """Write into a new plan's folder what is taken over and what is left out. Blocks on files.
 
     Raises:
-        StoreWriteError: If the folder can't be written.
+        StoreWriteError: the folder can't be written.
     """
     at, plan_id, from_plan = time.time(), store.plan_id, start.reused_from or ""
     own = {decision.id: plan_decision(decision) for decision in plan.decisions}

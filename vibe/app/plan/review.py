@@ -71,8 +71,8 @@ class PlanReview:
     """Everything that the steps of a plan changed, in the plan's order. All methods block: call them in a thread.
 
     Raises:
-        UsageError: If there is no such plan, or its workspace or repository is gone.
-        EnvironmentFailure: If git or the disk refuses.
+        UsageError: there is no such plan, or its workspace or repository is gone.
+        EnvironmentFailure: git or the disk refuses.
     """
 
     def __init__(self, host: Host, reference: str) -> None:
@@ -96,7 +96,7 @@ class PlanReview:
         """Return the change of a file by a step, by default by the last one that changed it.
 
         Raises:
-            UsageError: If there is none.
+            UsageError: there is none.
         """
         same = [one for one in self.changes if one.name == path and step_id in ("", one.step_id)]
         if not same:
@@ -110,7 +110,7 @@ class PlanReview:
         """Return a comment on lines of what a step made of a file; for a deleted file, of what it was.
 
         Raises:
-            UsageError: If it has no such lines.
+            UsageError: it has no such lines.
         """
         comment = comment_on(change, lines, text)
         now = (self._current_bytes(change) or b"").decode(errors="replace").replace("\r\n", "\n")
@@ -217,7 +217,7 @@ def comment_on(change: ChangedFile, lines: tuple[int, int], text: str) -> Review
     """Return a comment on some lines, first to last, of what a file became, or of what a deleted one was.
 
     Raises:
-        UsageError: If it has no such lines.
+        UsageError: it has no such lines.
     """
     first, last = lines
     own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()

@@ -46,8 +46,8 @@ async def carry_out(
     A step with comments is done again. ``tell`` is told if others that write are waited for.
 
     Raises:
-        UsageError: If a file was restored before, or others changed it since, or as ``give``. Earlier items are done.
-        EnvironmentFailure: If another process runs the plan, or git or the disk refuses.
+        UsageError: a file was restored before, or others changed it since, or as ``give``. Earlier items are done.
+        EnvironmentFailure: another process runs the plan, or git or the disk refuses.
     """
     turn, notes, running = await to_thread.run_sync(host.turn, [review.workspace], "a review"), list[str](), False
     for one in rejected:

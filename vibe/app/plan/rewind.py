@@ -45,7 +45,7 @@ class PlanFilesLog(Struct, eq=False):
         """Record the files as they are now.
 
         Raises:
-            SnapshotError: If git is missing or refuses, or the disk does.
+            SnapshotError: git is missing or refuses, or the disk does.
         """
         left = self._busy is None
         busy = left_busy(self.snapshots.points()) if self._busy is None else self._busy
@@ -151,10 +151,10 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
     Only files that these steps changed go back. What others have changed in them since is set aside first.
 
     Raises:
-        UsageError: If there is no such plan or step, the plan was cancelled, or the files were not recorded; nothing
+        UsageError: there is no such plan or step, the plan was cancelled, or the files were not recorded; nothing
             was
             changed.
-        EnvironmentFailure: If another process runs the plan, the folder can't be written, or git refuses.
+        EnvironmentFailure: another process runs the plan, the folder can't be written, or git refuses.
     """
     with PlanStore.open(host.home, reference) as store:
         loaded = store.effective()

@@ -89,8 +89,8 @@ class PlanSession:
         """Run the plan until it ends or pauses. ``before_start`` is called when all is ready, before the first step.
 
         Raises:
-            UsageError: If the plan has ended, or its workspace is in use.
-            EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk, a lock or the bus refuses.
+            UsageError: the plan has ended, or its workspace is in use.
+            EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk, a lock or the bus refuses.
         """
         run, host, control, audience = self._prepared, self._host, self.control, self._audience
         started, problem = anyio.current_time(), ""
@@ -170,8 +170,8 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
     A resumed plan repeats no completed step. Decisions, model and approvals in ``options`` replace the ones it had.
 
     Raises:
-        UsageError: If the plan, a flag or the configuration is wrong, there is no such plan, or it has ended.
-        EnvironmentFailure: If a key is missing, or a file can't be read.
+        UsageError: the plan, a flag or the configuration is wrong, there is no such plan, or it has ended.
+        EnvironmentFailure: a key is missing, or a file can't be read.
     """
     prepare = partial(prepare_resumed, plan) if isinstance(plan, str) else partial(prepare_new, plan)
     host = host.as_writer()

@@ -55,7 +55,7 @@ def check_executor(name: str) -> None:
     """Check that there is an executor of a name.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: there is none.
     """
     if name not in OWN_EXECUTORS and name not in (others := extensions.extension_names(extensions.EXECUTORS)):
         known = dict.fromkeys((*OWN_EXECUTORS, *others))
@@ -66,7 +66,7 @@ def executor_of(options: PlanRunOptions, before: str = DEFAULT_EXECUTOR) -> str:
     """Return the name of the executor that was asked for. Naming a cluster selects the one executor that uses it.
 
     Raises:
-        UsageError: If there is no such executor, or it does not use the cluster that was named.
+        UsageError: there is no such executor, or it does not use the cluster that was named.
     """
     name = options.executor or (before if options.cluster is None else CLUSTER_EXECUTOR)
     if options.executor or name != PROGRAM:
@@ -81,7 +81,7 @@ def _check_reach(name: str, options: PlanRunOptions) -> None:
     """Check that steps will be able to call what a program brings.
 
     Raises:
-        UsageError: If they are in other processes.
+        UsageError: they are in other processes.
     """
     functions = options.program.functions if options.program and name == "process" else ()
     brought = {"tools": options.tools, "hooks": options.hooks, "functions": functions}
@@ -96,8 +96,8 @@ def cluster_of(executor: str, given: str, config: ClusterConfig) -> str:
     """Return the address of the cluster that an executor uses, after checking it; empty if it uses none. Blocks.
 
     Raises:
-        UsageError: If none is named, or one of its settings is wrong.
-        EnvironmentFailure: If it can't be reached.
+        UsageError: none is named, or one of its settings is wrong.
+        EnvironmentFailure: it can't be reached.
     """
     if executor != CLUSTER_EXECUTOR:
         return ""

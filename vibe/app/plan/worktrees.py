@@ -45,7 +45,7 @@ def check_worktrees(
     plan that has begun, they may well be its own work.
 
     Raises:
-        UsageError: If there is no repository, something is under way in it, it has uncommitted changes, or it chose
+        UsageError: there is no repository, something is under way in it, it has uncommitted changes, or it chose
             programs for git and is not trusted.
     """
     if not wants_worktrees(plan):
@@ -62,7 +62,7 @@ def repository_of(workspace: Path, host: Host, engine: Engine) -> Repository:
     """Return the repository. Programs that it chose for git run only if the user trusts it.
 
     Raises:
-        UsageError: If there is no repository, or it names such programs and is not trusted.
+        UsageError: there is no repository, or it names such programs and is not trusted.
     """
     trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
     keep = git_folder(host.home)

@@ -69,7 +69,7 @@ class Follower:
         """Return entries of an agent that the view no longer keeps, as far as journals have them.
 
         Raises:
-            IpcError: If a journal can't be read.
+            IpcError: a journal can't be read.
         """
         agent = self.view.agents.get(agent_id)
         ends = {} if agent is None else {source: last for source, (_, last) in agent.transcript.older.items()}

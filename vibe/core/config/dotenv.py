@@ -35,7 +35,7 @@ def read_env_file(path: Path, label: str) -> EnvFile:
     """Read ``path``; a missing file sets nothing. Lines that can't be parsed lead to warnings with their number.
 
     Raises:
-        ConfigError: It cannot be read or is not UTF-8.
+        ConfigError: it cannot be read or is not UTF-8.
     """
     text = read_text(path, label)
     if text is None:

@@ -351,7 +351,7 @@ def validate(merged: Layer) -> VibeConfig:
     """Return the configuration of the merged layers.
 
     Raises:
-        InvalidConfigError: Settings are wrong; the error lists all problems.
+        InvalidConfigError: settings are wrong; the error lists all problems.
     """
     data = nested(merged)
     config = _parsed(VibeConfig, data, merged)

@@ -166,9 +166,9 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     A wrong value in ``[ui]`` is only a warning, except in drafts.
 
     Raises:
-        UsageError: An unknown setting is given.
-        ConfigError: A file cannot be read or is not TOML.
-        InvalidConfigError: Settings are wrong; the error lists all of them.
+        UsageError: an unknown setting is given.
+        ConfigError: a file cannot be read or is not TOML.
+        InvalidConfigError: settings are wrong; the error lists all of them.
     """
     paths, user_home = VibePaths(request.home), user_home_of(request.environ)
     env_file = read_env_file(paths.env_file, shown(paths.env_file, user_home))

@@ -20,7 +20,7 @@ class NamePatterns:
     """Case-sensitive patterns that match whole names. ``where`` and ``key`` say where they are set, for errors.
 
     Raises:
-        ConfigError: A regular expression is not valid.
+        ConfigError: a regular expression is not valid.
     """
 
     def __init__(self, patterns: Iterable[str], *, where: str = "patterns", key: str = "") -> None:

@@ -52,7 +52,7 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
     """Return the file's content, or None if there is no such file.
 
     Raises:
-        ConfigError: It cannot be read, is not UTF-8, or is not TOML; the error names the line.
+        ConfigError: it cannot be read, is not UTF-8, or is not TOML; the error names the line.
     """
     text = read_text(path, label)
     if text is None:
@@ -76,7 +76,7 @@ def read_text(path: Path, label: str) -> str | None:
     which a password manager serves. Anything else in a pipe would be waited for.
 
     Raises:
-        ConfigError: It cannot be read or is not UTF-8.
+        ConfigError: it cannot be read or is not UTF-8.
     """
     try:
         if path.suffix == ".toml" and path.is_fifo():

@@ -122,7 +122,7 @@ def _repositories_in(located: Located) -> list[Located] | None:
     """Return the nested repositories that the index lists, or None if the index can't be read.
 
     Raises:
-        OddRepositoryError: One of them isn't laid out as git would have done it.
+        OddRepositoryError: one of them isn't laid out as git would have done it.
     """
     found: list[Located] = []
     for index in (located.git_dir / "index", *located.git_dir.glob("sharedindex.*")):

@@ -84,7 +84,7 @@ def resolved_doubt(path: NamedPath, workspace: Roots, folders: Sequence[Path], p
     A closed doubt takes precedence over others, whatever the order of a folder's entries. Reads the file system.
 
     Raises:
-        TooComplexError: Checking the paths would take too long.
+        TooComplexError: checking the paths would take too long.
     """
     first = None
     for part, folder in product(path_parts(path.text), folders):

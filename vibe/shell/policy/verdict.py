@@ -125,7 +125,7 @@ def _verdict_to_ask(
     The gravest of all reasons is given, even if it isn't the first.
 
     Raises:
-        TooComplexError: Checking the line would take too long.
+        TooComplexError: checking the line would take too long.
     """
     patience = Patience()
     doubts = _doubts(line, allowed, workspace, patience)
@@ -312,7 +312,7 @@ def may_read_confined(
     would not show it.
 
     Raises:
-        TooComplexError: Checking the line would take too long.
+        TooComplexError: checking the line would take too long.
     """
     if line.opaque or line.barred or not line.commands:
         return False

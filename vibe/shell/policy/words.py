@@ -385,7 +385,7 @@ class Expansions(ABC):
         """Count ``work`` against the limit of the line.
 
         Raises:
-            TooComplexError: The line exceeds ``MAX_WORK`` or ``MAX_VARIABLES``.
+            TooComplexError: the line exceeds ``MAX_WORK`` or ``MAX_VARIABLES``.
         """
         self._work -= work
         if self._work < 0 or len(self.set_variables) > MAX_VARIABLES:

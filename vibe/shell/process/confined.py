@@ -60,8 +60,8 @@ async def shell_command(
     """Prepare a line. A ``stateful`` one reports its folder and variables as it ends (see ``kept_state``).
 
     Raises:
-        EnvironmentFailure: A sandbox is required and none works.
-        ReadOnlyUnavailableError: The place is ``read_only``, and no sandbox can enforce that.
+        EnvironmentFailure: a sandbox is required and none works.
+        ReadOnlyUnavailableError: the place is ``read_only``, and no sandbox can enforce that.
     """
     argv = tuple(shell_argv(line))
     if stateful:

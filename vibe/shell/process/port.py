@@ -104,6 +104,6 @@ class Commands(Protocol):
         """Start a command. The caller must ``stop`` it, whatever happens.
 
         Raises:
-            CommandStartError: The command can't be started.
+            CommandStartError: the command can't be started.
         """
         ...

@@ -77,7 +77,7 @@ class Starter:
         """Have a command started. Blocks for a moment.
 
         Raises:
-            OSError: No process can be started.
+            OSError: no process can be started.
         """
         with self._lock:
             try:
@@ -142,7 +142,7 @@ class WatchedCommand:
         """Wait until the command has begun, and ``pid`` is set.
 
         Raises:
-            OSError: The command could not be started, or its watcher is gone.
+            OSError: the command could not be started, or its watcher is gone.
         """
         while not (self.pid or self.problem or self.has_ended):
             await wait_readable(self.status)
@@ -195,8 +195,8 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
     ``report`` becomes the command's descriptor ``REPORT``.
 
     Raises:
-        OSError: The command can't be started.
-        ValueError: The words, a variable or the folder contains a null character.
+        OSError: the command can't be started.
+        ValueError: the words, a variable or the folder contains a null character.
     """
     argv, environ, cwd = [*order.argv], {**order.environ}, str(order.cwd)
     text = "".join((*argv, cwd, *environ, *environ.values()))
@@ -309,7 +309,7 @@ async def run_command(
     gets whole lines about ten times a second. If there is too much output for that, it gets only the end.
 
     Raises:
-        CommandStartError: The folder doesn't exist, or the system refuses to start a process.
+        CommandStartError: the folder doesn't exist, or the system refuses to start a process.
     """
     argv = shell_argv(command) if isinstance(command, str) else command
     order = CommandOrder(argv=tuple(argv), cwd=cwd, environ=environ, timeout=timeout, limit=limit or OutputLimit())
@@ -361,7 +361,7 @@ class RunningCommand:
         With ``in_terminal`` it prints to a terminal, so usually in colour, but can't read from one.
 
         Raises:
-            CommandStartError: The folder doesn't exist, or the system refuses to start a process.
+            CommandStartError: the folder doesn't exist, or the system refuses to start a process.
         """
         ours, theirs = zip(*(_terminal() if in_terminal else _pipe() for _ in range(2)), strict=True)
         report = await to_thread.run_sync(_open_report) if order.reports else None
@@ -496,7 +496,7 @@ class OwnProcesses:
         """Start a command. The caller must ``stop`` it, whatever happens.
 
         Raises:
-            CommandStartError: The folder doesn't exist, or the system refuses to start a process.
+            CommandStartError: the folder doesn't exist, or the system refuses to start a process.
         """
         if self._mark is not None:
             order = replace(order, environ={**order.environ, self._mark[0]: self._mark[1]})

@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
     """Confine this process and become the command. Return 126 if it can't be confined.
 
     Raises:
-        OSError: The command can't be executed.
+        OSError: the command can't be executed.
     """
     policy = json.loads(arguments[0])
     try:

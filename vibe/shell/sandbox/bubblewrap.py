@@ -83,7 +83,7 @@ def find_bubblewrap(environ: Mapping[str, str]) -> Sandbox | str:
     places, one that vibe may start. This starts processes, so don't call it on an event loop.
 
     Raises:
-        SandboxUnprovenError: A temporary failure left the question open.
+        SandboxUnprovenError: a temporary failure left the question open.
     """
     problem = "bwrap is not installed, install the system's bubblewrap or vibe-orchestrator[full]"
     programs = [(program, _version(program)) for program in _programs(environ)]

@@ -32,8 +32,8 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
     This starts processes, so don't call it on an event loop.
 
     Raises:
-        EnvironmentFailure: A sandbox is required and none works.
-        SandboxUnprovenError: A temporary failure left the question open.
+        EnvironmentFailure: a sandbox is required and none works.
+        SandboxUnprovenError: a temporary failure left the question open.
     """
     if mode is SandboxMode.OFF:
         return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")

@@ -352,8 +352,8 @@ class Confinement:
         The first call starts processes to find out, so don't make it on an event loop.
 
         Raises:
-            EnvironmentFailure: A sandbox is required and none works.
-            SandboxUnprovenError: A temporary failure left the question open. The next call tries again.
+            EnvironmentFailure: a sandbox is required and none works.
+            SandboxUnprovenError: a temporary failure left the question open. The next call tries again.
         """
         with self._lock:
             if self._choice is None:
@@ -386,8 +386,8 @@ class Confinement:
         The command must be started in the place's folder. Reads and writes files.
 
         Raises:
-            EnvironmentFailure: A sandbox is required and none works.
-            ReadOnlyUnavailableError: The place is ``read_only``, and no sandbox can enforce that.
+            EnvironmentFailure: a sandbox is required and none works.
+            ReadOnlyUnavailableError: the place is ``read_only``, and no sandbox can enforce that.
         """
         sandbox = self.choice().sandbox
         if sandbox is None and place.read_only:
@@ -410,7 +410,7 @@ class Confinement:
         """Return the policy for commands in a read-only place.
 
         Raises:
-            ReadOnlyUnavailableError: The workspace contains the user's or vibe's home, or there are too many files.
+            ReadOnlyUnavailableError: the workspace contains the user's or vibe's home, or there are too many files.
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
         home = Path(os.path.realpath(user_home_of(self._environ)))

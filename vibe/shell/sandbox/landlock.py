@@ -61,7 +61,7 @@ def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPol
     """Return the command started by a launcher, which confines itself first.
 
     Raises:
-        ReadOnlyUnavailableError: The policy is ``read_only``, which Landlock can't enforce.
+        ReadOnlyUnavailableError: the policy is ``read_only``, which Landlock can't enforce.
     """
     if policy.read_only:
         raise ReadOnlyUnavailableError("that takes bubblewrap")
@@ -96,7 +96,7 @@ def find_landlock() -> Sandbox | str:
     This starts a process, so don't call it on an event loop.
 
     Raises:
-        SandboxUnprovenError: A temporary failure left the question open.
+        SandboxUnprovenError: a temporary failure left the question open.
     """
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"

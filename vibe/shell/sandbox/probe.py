@@ -31,7 +31,7 @@ def temporary_failures() -> Generator[None]:
     """Turn temporary failures, such as a lack of memory or files, into errors that say nothing about a sandbox.
 
     Raises:
-        SandboxUnprovenError: A temporary failure ended the block.
+        SandboxUnprovenError: a temporary failure ended the block.
     """
     try:
         yield
@@ -52,8 +52,8 @@ def run_briefly(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.C
     its namespace, which would wait for ever for the word to go on.
 
     Raises:
-        SandboxUnprovenError: A temporary failure kept it from running to its end.
-        OSError: It can't be started.
+        SandboxUnprovenError: a temporary failure kept it from running to its end.
+        OSError: it can't be started.
     """
     with temporary_failures():
         return subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
@@ -73,8 +73,8 @@ def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
     """Return why ``sandbox`` can't confine a program that does next to nothing, or "" if it can. Blocks.
 
     Raises:
-        SandboxUnprovenError: A temporary failure left the question open.
-        OSError: There is no room for temporary files.
+        SandboxUnprovenError: a temporary failure left the question open.
+        OSError: there is no room for temporary files.
     """
     with brief_folder() as temp, brief_folder() as box:
         return failure(sandbox.wrap(argv, {}, SandboxPolicy(writable=(), temp=temp, box=box)))
@@ -84,7 +84,7 @@ def failure(confined: Confined) -> str:
     """Run a confined program that does next to nothing, and return why it failed, or "" if it didn't. Blocks.
 
     Raises:
-        SandboxUnprovenError: It failed for a temporary reason, which says nothing about the next time.
+        SandboxUnprovenError: it failed for a temporary reason, which says nothing about the next time.
     """
     try:
         ended = run_briefly(confined.argv, confined.environ)
