@@ -39,7 +39,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Why it ended, in words; blank if it completed."""
+        """The reason why it ended, in words; blank if it completed."""
         return self.detail or reason_text(self.reason)
 
 
@@ -103,7 +103,7 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Why it has its status, in words; blank if that needs none."""
+        """The reason for its status, in words; blank if that needs none."""
         return self.detail or reason_text(self.reason)
 
 
