@@ -89,7 +89,7 @@ NO_STREAM = (
 )
 NO_END = f"provider '{PROVIDER}' ended its answer without a finish_reason; try again, or check api_base ({SERVER})"
 GONE = f"provider '{PROVIDER}' cannot be reached at {SERVER}: …; check the network and api_base ({SERVER})"
-WAIT = "wait, or choose another model with --model"
+WAIT = "wait, or choose another model with --model or /model"
 
 FAULTS = (
     Fault(

@@ -82,7 +82,7 @@ class MissingKeyError(EnvironmentFailure):
     """A provider has no API key. ``in_keyring`` says that the keyring should have it."""
 
     def __init__(self, provider: str, variable: str, *, in_keyring: bool = False) -> None:
-        other = "run `vibe setup`, or choose another model with --model"
+        other = "run `vibe setup`, or choose another model with --model or /model"
         super().__init__(
             f"no API key for provider {provider!r}: the keyring does not return {variable} (see `vibe doctor`): "
             f"unlock it, set the environment variable, {other}"

@@ -520,11 +520,11 @@ class TurnView(Struct, kw_only=True):
         """All of it in one line, such as ``36 s · 4 calls · 12k tok · $0.03``."""
         files = f"{len(self.files)} file{'s' * (len(self.files) != 1)} (+{self.added} −{self.removed})"  # noqa: RUF001
         parts = [
-            took(self.seconds or 0.0),
+            "stopped after " * (self.outcome == "interrupted") + took(self.seconds or 0.0),
             f"{self.calls} call{'s' * (self.calls != 1)}" if self.calls else "",
             files if self.files else "",
             f"{short(self.spent.tokens)} tok" if self.spent.tokens else "",
-            dollars(self.spent.cost_usd) if self.spent.cost_usd is not None else "",
+            dollars(self.spent.cost_usd) if self.spent.tokens and self.spent.cost_usd is not None else "",
         ]
         return " · ".join(filter(None, parts))
 

@@ -320,12 +320,6 @@ def _compact_ended(view: View, _: RunView, event: e.CompactEndEvent) -> Changed:
     return _seen(view, agent, note)
 
 
-def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
-    agent = _agent(view, event)
-    agent.track_model_call(event)
-    return _seen(view, agent)
-
-
 def _conversation_agent(view: View, event: _ConversationEvent) -> AgentView:
     """Return the agent of a conversation, whatever session id the conversation continues under."""
     if event.subagent_id is None and event.conversation_id:
@@ -350,7 +344,7 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
     changed = (*_seen(view, agent), *agent.rest(), *_withdraw(view, list(agent.requests), event.ts))
     turn = agent.turn = agent.turn or TurnView()
     turn.end(event)
-    if not event.usage.calls:
+    if not event.usage.calls and event.outcome != "interrupted":
         return changed
     return (*changed, agent.transcript.add_note(event, turn.words, name=ENDED).key)
 
@@ -708,7 +702,7 @@ _HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_tool, (e.ToolQueuedEvent, e.ToolCallEvent, e.ToolResultEvent)),
     (_compact_started, (e.CompactStartEvent,)),
     (_compact_ended, (e.CompactEndEvent,)),
-    (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
+    (_entry_handler(AgentView.track_model_call), (e.ModelStartedEvent, e.ModelEndedEvent)),
     (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),
     (_configured, (e.ConversationConfiguredEvent,)),
     (_new_conversation, (e.ConversationClearedEvent, e.ConversationRewoundEvent)),

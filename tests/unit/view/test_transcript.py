@@ -259,6 +259,22 @@ def test_a_conversation_that_was_summarised_goes_on_under_its_new_session_id() -
     assert (seen.agents["one"].activity, seen.agents["one"].prompt) == ("", None)
 
 
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (e.UsageSum(), "stopped after 3.0 s"),
+        (e.UsageSum(completion_tokens=7, calls=1), "stopped after 3.0 s · 7 tok · $0.00"),
+    ],
+)
+def test_a_prompt_that_was_stopped_says_so_even_before_the_model_said_anything(usage: e.UsageSum, words: str) -> None:
+    started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk")
+    ended = e.PromptEndedEvent(
+        prompt_id="p", outcome="interrupted", conversation_id="talk", duration_s=3.0, cost_usd=0.0, usage=usage
+    )
+    (agent,) = view_of(started, ended).agents.values()
+    assert [(entry.kind, entry.text) for entry in agent.entries.values()] == [("note", words)]
+
+
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", arguments={}, rule="ask", **WHO)
 
 

@@ -89,13 +89,13 @@ CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES.items() 
 """The HTTP status that each error type stands for if it comes inside a stream that began with 200."""
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {
-    ModelOverloadedError: "wait, or choose another model with --model",
+    ModelOverloadedError: "wait, or choose another model with --model or /model",
     ModelAccessError: "check {key} and the account's credit",
     ModelKeyError: "check {key}",
     ModelCreditError: "check {key} and the account's credit",
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
-    ModelRefusalError: "put it in other words, or choose another model with --model",
+    ModelRefusalError: "put it in other words, or choose another model with --model or /model",
     ModelTransportError: "check the network and api_base ({endpoint})",
     ModelTrustError: "name a file with the certificate of its CA in SSL_CERT_FILE, or have the system trust that CA",
     ModelProtocolError: "try again, or check api_base ({endpoint})",
