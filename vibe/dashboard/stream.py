@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from anyio import CancelScope, WouldBlock, create_memory_object_stream, create_task_group, move_on_after, sleep
 from starlette.types import Receive, Send
 
-from vibe.app.watch.board import Board
+from vibe.app.watch.board import LOOK_S, Board
 from vibe.app.watch.follower import Follower
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError, encoded
@@ -123,8 +123,9 @@ class PageDesk:
         Raises:
             RefusedError: there is no run with that key.
         """
-        await self.listed()
-        if key not in self._known:
+        if key not in await self.listed():
+            await sleep(2 * LOOK_S)  # it may have begun, or ended, since the last look
+        if key not in await self.listed():
             raise RefusedError(404, "unknown", f"there is no run {key[:100]!r}: it is unknown, or its events are gone")
         return self._known[key]
 

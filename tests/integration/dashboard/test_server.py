@@ -207,6 +207,15 @@ async def test_an_ended_run_is_folded_when_it_is_opened(vibe_home: Path) -> None
         assert (shown["head"]["done"], shown["steps"]["a"]["status"]) == (1, "completed")
 
 
+async def test_a_run_that_began_and_ended_unseen_is_served_at_once(vibe_home: Path) -> None:
+    async with served(vibe_home) as client:
+        assert (await client.get("/api/runs")).json()["runs"] == {}
+        async with running(vibe_home) as run:
+            run.begins()
+            run.says(e.PlanCompletedEvent(status="completed", counts={}, duration_s=1.0, outcome="completed"))
+        assert (await client.get("/api/runs/plan-1")).json()["head"]["status"] == "completed"
+
+
 async def test_a_run_whose_last_events_are_lost_says_so(vibe_home: Path) -> None:
     async with running(vibe_home) as run:
         run.begins()

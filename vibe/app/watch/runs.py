@@ -15,7 +15,7 @@ from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, modified_at, plan_folders
 
 ENDED_EVERY_S = 5.0
-"""Folders of ended runs are checked when a run ends, else at most this often, and read only if something changed."""
+"""Folders of plans are checked when a run begins or ends, else at most this often, and read only if they changed."""
 
 
 class KnownRun(Struct, frozen=True, kw_only=True):
@@ -67,26 +67,20 @@ class Runs:
         self._running: dict[str, Entry] = {}
         self._plans: dict[str, PlanSummary] = {}
         self._written: dict[str, tuple[float, float]] = {}
-        self._ended_read_at = -ENDED_EVERY_S
+        self._plans_read_at = -ENDED_EVERY_S
         self._state_read: tuple[object, ...] = ()
 
     def look(self) -> tuple[KnownRun, ...]:
         """Return every run, newest first."""
-        running = {entry.source: entry for entry in self._registry.running()}
-        has_ended = not running.keys() >= self._running.keys()
-        self._running = running
-        if has_ended or time.monotonic() - self._ended_read_at >= ENDED_EVERY_S:
-            self._read_ended(running)
-            self._ended_read_at = time.monotonic()
-        return tuple(sorted(self._known_runs(), key=lambda run: run.started_at, reverse=True))
-
-    def _read_ended(self, running: Iterable[str]) -> None:
-        seen = (*(modified_at(path) for path in self._watched), *sorted(running))
-        if seen != self._state_read:
+        self._running = {entry.source: entry for entry in self._registry.running()}
+        state = (*map(modified_at, self._watched), *sorted(self._running))
+        if state != self._state_read:
             self._ended = {entry.source: entry for entry in self._registry.ended()}
-            self._state_read = seen
-        with suppress(BrokenPlanError):
-            self._read_plans()
+        if state != self._state_read or time.monotonic() - self._plans_read_at >= ENDED_EVERY_S:
+            with suppress(BrokenPlanError):
+                self._read_plans()
+            self._state_read, self._plans_read_at = state, time.monotonic()
+        return tuple(sorted(self._known_runs(), key=lambda run: run.started_at, reverse=True))
 
     def _read_plans(self) -> None:
         """Read the folders of plans that were written since the last time, and of those that a process worked on."""
