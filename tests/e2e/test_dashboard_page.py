@@ -806,6 +806,33 @@ async def test_a_card_is_no_wider_than_its_place_whatever_is_asked(vibe: VibeCom
         await to_thread.run_sync(looks)
 
 
+async def test_words_to_an_agent_are_kept_until_they_are_sent(vibe: VibeCommand, browser: Browser) -> None:
+    said = "document.querySelector('#step textarea').value"
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.moves("b", "in_progress")
+        page = await opened(browser, vibe, "--control", "plan-1")
+
+        def types() -> None:
+            page.click("#dag [data-step=a]")
+            page.click("#step textarea")
+            page.type("use make")
+            page.click("#dag [data-step=b]")
+            page.wait(f"{said} === ''")
+            page.click("#dag [data-step=a]")
+            page.wait(f"{said} === 'use make'")
+            page.call("Page.reload")
+            page.wait(f"performance.now() < 15000 && {said} === 'use make'")
+            page.click("#step .say-form .go")
+            page.wait(f"{said} === ''")
+            page.call("Page.reload")
+            page.wait(f"document.querySelector('#step textarea') && {said} === ''")
+
+        await to_thread.run_sync(types)
+    assert [(one.step_id, one.text) for one in run.taken if isinstance(one, Steer)] == [("a", "use make")]
+
+
 async def test_own_words_are_typed_and_left_by_keys_alone(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()

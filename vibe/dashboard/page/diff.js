@@ -41,7 +41,7 @@ const place = () => `vibe ${ui.run} ${ui.step}`;
 const comments = (of = place()) => JSON.parse(localStorage[of] ?? "[]");
 const save = (all, of = place()) => localStorage[of] = JSON.stringify(all);
 
-/** The single edits of a step in the shared folder, whose net result is known only at its end. */
+/** The edits of a step in the shared folder, whose net result is known at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
   parse(row.diff));
 

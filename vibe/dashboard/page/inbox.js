@@ -6,7 +6,7 @@ import { small } from "./diff.js";
 const GUARD_MS = 500, SETTLED_MS = 2000, KIND = { approval: "Permission", question: "Question", decision: "Decision" };
 const away = new Set(), settled = new Set(), focused = () => document.activeElement?.closest(".card");
 
-/** All open requests: of the open run at the viewed time, and of the other runs as they are now. */
+/** The requests open in this run at the viewed time, and in the others now. */
 export function waiting() {
   const others = isPast() ? [] : [...ui.others].filter(([id]) => !tables.run.has("request:" + id));
   return [...requests(), ...others].filter(([id]) => !away.has(id)).sort(byAge);
@@ -93,7 +93,7 @@ function approval(card, row) {
       row.edits && key("e", "All edits", "", yes("edits")), key("n", "No", "no", no), reason)];
 }
 
-/** Questions with their options. If a single question takes one answer, a click on that sends it. */
+/** Questions with options. A click answers a single question that takes one answer. */
 function choices(questions, send, done, isOpen) {
   const isOne = questions.length === 1 && !questions[0].multi_select;
   let number = 0;

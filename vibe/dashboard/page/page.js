@@ -78,7 +78,7 @@ function runOf([id, row]) {
       row.folder?.split("/").pop()), h("span", row.started_at && age(clock() - (row.ended_at ?? row.started_at)))));
 }
 
-/** Fetch the requests of runs that aren't open, when the list says they changed. */
+/** Fetch the requests of other runs when the list says they changed. */
 async function lookElsewhere() {
   const key = [...tables.board].filter(([id, row]) => id !== ui.run && isAsking(row)).map(([id, row]) =>
     `${id} ${row.requests}`).join();
@@ -193,7 +193,7 @@ function follow({ target }) {
   openStep(step ?? (group && firstOf(group)), run);
 }
 
-/** Keep the view in the address, so that the browser's back leads to the view before. */
+/** Keep the view in the address, for the browser's back. */
 function remember() {
   const { run, step, tab } = ui, to = "?" + new URLSearchParams({ run, step, tab });
   if (location.href.endsWith("/" + to)) return;

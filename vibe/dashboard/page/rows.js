@@ -73,7 +73,7 @@ function frame(text) {
 
 const authorization = () => ({ Authorization: "Bearer " + sessionStorage.vibe });
 
-/** Connect again if nothing more is heard: a network that went, as in a sleep, may fail without an error. */
+/** Connect again if nothing more is heard: a lost network may fail without an error. */
 function listen() {
   clearTimeout(silence);
   silence = setTimeout(() => (report("off", "reconnecting"), connect()), SILENT_MS);

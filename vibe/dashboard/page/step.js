@@ -73,15 +73,17 @@ function showItems(box) {
     && h("button.older", { onclick: more }, `${all.length - some.length} more`));
 }
 
-/** A field to message an agent; `say` returns whether it was accepted. */
+/** A field to message an agent, with its draft; `say` returns whether it was accepted. */
 function sayForm(say) {
-  const text = h("textarea.act", { rows: 1, placeholder: "Say something to it" });
+  const of = [ui.run, ui.step], text = h("textarea.act", { rows: 1, placeholder: "Say something to it",
+    oninput: () => (sessionStorage[of] = text.value) });
   const go = async () => {
     if (text.readOnly || !text.value.trim()) return;
     text.readOnly = true;
-    if (await say(text.value.trim())) text.value = "";
+    if (await say(text.value.trim())) text.value = sessionStorage[of] = "";
     text.readOnly = false;
   };
+  text.value = sessionStorage[of] ?? "";
   text.onkeydown = onEnter(go);
   return h("div.say-form", text, act("Send", go, "go"));
 }

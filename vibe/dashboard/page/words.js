@@ -122,7 +122,7 @@ const BY = { timeout: "nobody answered in time", nobody: "nobody answered", defa
 export const given = ({ answer, by }) => list(answer === true ? "yes" : answer === false ? "no"
   : [answer].flat(2).join(", "), BY[by] ?? (by ? `by ${by}` : "no longer open"));
 
-/** A handler that acts on Enter; other keys keep their effect, which they would lose if it returned false. */
+/** A handler that acts on Enter. It never returns false, which would undo other keys. */
 export const onEnter = (does) => (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), does(event);
 };
