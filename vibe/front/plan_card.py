@@ -286,10 +286,10 @@ def need(step: StepView) -> str:
 def _step(step: StepView, frame: _Frame, width: int) -> Line:
     state = need(step)
     name = "bold" if state in _URGENT else "" if state == "done" else "muted"
-    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step_name(step, frame.plan)), name)], frame.ids)]
+    line: Line = [mark(step, frame.beat), (" ", ""), *_column((one_line(step_name(step, frame.plan)), name), frame.ids)]
     title = "" if step_name(step, frame.plan) == step.title else step_title(step.title)
     if frame.titles:
-        line += fit([(title, "muted" if state == "later" else "")], frame.titles)
+        line += _column((title, "muted" if state == "later" else ""), frame.titles)
     spans = step.spans or [span for item in step.items for span in item.spans]
     line += bar(step, frame.at, frame.span, frame.bars) if spans else _to_come(step, frame)
     seconds = step.worked(frame.at) if state != "ask" else _asked(step, frame.at)
@@ -301,6 +301,11 @@ def _step(step: StepView, frame: _Frame, width: int) -> Line:
     words_cell: Line = [(words, style)] if words or frame.titles else [(title, "muted")]
     line += fit(words_cell, frame.words)
     return fit([(text, f"{style} chosen") for text, style in line] if step.id == frame.chosen else line, width)
+
+
+def _column(cell: Piece, cells: int) -> Line:
+    """Return a cell of a column, with a blank after it however long it is."""
+    return [*fit([cell], cells - 1), (" ", "")]
 
 
 def _asked(step: StepView, at: float) -> float:
@@ -509,9 +514,8 @@ def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
             worked[cell] = True
     drawn = "".join("━" if each else " " for each in worked)
     style = {"done": "done", "at work": "accent"}.get(fold.name, "muted")
-    title = 2 + frame.ids + frame.titles
     shown, tail = (f"  {names}", "") if frame.titles else ("", names)
-    lead = fit([("▸ ", "muted"), (f"{len(fold.steps)} {fold.name}", "muted"), (shown, "muted")], title)
+    lead = _column((f"▸ {len(fold.steps)} {fold.name}{shown}", "muted"), 2 + frame.ids + frame.titles)
     return fit([*lead, (drawn, style), (" " * (_TIME + 2), ""), (tail, "muted")], width)
 
 
@@ -546,7 +550,7 @@ def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> 
     shown = urgent if len(urgent) <= room else urgent[: room - 1]
     ids = min(_NAMED_ITEM, max([len(step_name(step, frame.plan)) for step in shown] + [8])) + 2
     for step in shown:
-        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step_name(step, frame.plan)), "bold")], ids)]
+        lead: Line = [mark(step, frame.beat), (" ", ""), *_column((one_line(step_name(step, frame.plan)), "bold"), ids)]
         yield fit([*lead, (f"{clock(step.worked(frame.at)):>6}  ", "muted"), doing(step, frame.plan, frame.now)], width)
     if len(shown) < len(urgent):
         yield fit([(f"  … {len(urgent) - len(shown)} more at work", "muted")], width)
@@ -563,9 +567,8 @@ def _group(name: str, steps: Sequence[StepView], names: int, frame: _Frame, widt
     each = max(1, -(-len(steps) // max(1, width - names - 24)))
     cells = [_cell(states[start : start + each]) for start in range(0, len(steps), each)]
     first = next((state for state in (*_URGENT, "later") if state in count), "done")
-    lead = need_mark(first, frame.beat)
-    named = fit([(name, "" if first in _URGENT else "muted")], names)
-    return spread([lead, (" ", ""), *named, *joined(cells)], facts, width)
+    named = _column((name, "" if first in _URGENT else "muted"), names)
+    return spread([need_mark(first, frame.beat), (" ", ""), *named, *joined(cells)], facts, width)
 
 
 def _cell(states: Sequence[str]) -> Piece:

@@ -447,6 +447,22 @@ def test_the_scale_only_steps_up() -> None:
     assert len({*rulers}) <= len(SCALES)
 
 
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("height", [23, 4])
+def test_no_name_and_no_title_runs_into_the_bar_beside_it(width: int, height: int) -> None:
+    title = "Write what turns the words of a title into a name for its page"
+    begun = e.PlanStartedEvent(
+        goal="g", steps=tuple(outline(f"a-step-with-a-long-name-{n}", title, "code") for n in range(4)), ts=1000.0
+    )
+    run = [moved(step.id, "in_progress", ts=1000.0) for step in begun.steps]
+    view = View()
+    for event in (begun, *run):
+        apply(view, event)
+    rows = [line for line in lines_of(view, width=width, height=height) if "━" in line]
+    assert rows
+    assert [row for row in rows if not re.search(r" ━", row)] == []
+
+
 @pytest.mark.parametrize("width", [60, 66, 72, 80, 100, 120, 200])
 def test_the_labels_of_the_time_scale_stand_apart_and_at_whole_numbers(width: int) -> None:
     for scale in [scale for scale in SCALES if scale >= 90]:
