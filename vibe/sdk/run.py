@@ -12,6 +12,7 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, Self, TypeVar
+from weakref import WeakSet
 
 from anyio import CancelScope
 from anyio.lowlevel import current_token
@@ -78,13 +79,17 @@ _PART_OF: ContextVar[tuple[RunWork[Any], ...]] = ContextVar("_PART_OF", default=
 
 
 def check_outside(work: RunWork[Any] | None) -> None:
-    """Check that the caller is no part of some work for whose end it is about to wait.
+    """Check that some work for whose end the caller is about to wait does not wait for the caller, itself or by others.
 
     Raises:
-        UsageError: it is, so that both would wait for ever.
+        UsageError: it does, so that both would wait for ever.
     """
-    if work in _PART_OF.get() and not work.has_ended:
-        raise UsageError("a tool or callback can't wait for the work it is part of: return, or tell it more by steer()")
+    found = [work]
+    for one in found:
+        if one is not None and not one.has_ended:
+            if one in _PART_OF.get():
+                raise UsageError("a tool or callback can't wait for the work it is part of: return, or use steer()")
+            found += {one.blocker(), *one.awaited} - {*found}
 
 
 def call_outside(call: Callable[..., object], *args: object) -> None:
@@ -102,6 +107,10 @@ class RunWork(Generic[R]):
 
     def __init__(self, do: Callable[[RunWork[R]], Awaitable[R]], context: Callable[[], Context] = copy_context) -> None:
         self._do, self._context = do, context
+        self.blocker: Callable[[], RunWork[Any] | None] = lambda: None
+        """Returns the work that has to end before this one can, if any."""
+        self.awaited = WeakSet[RunWork[Any]]()
+        """The works that tools and callbacks of this one wait for, or did."""
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], object] = str
         self._news = asyncio.Event()
@@ -176,6 +185,8 @@ class RunWork(Generic[R]):
         self._news.clear()
 
     async def _wait_or_settle(self, moment: Awaitable[object]) -> None:
+        for one in _PART_OF.get()[-1:]:
+            one.awaited.add(self)
         try:
             await moment
         except asyncio.CancelledError:

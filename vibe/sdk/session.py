@@ -128,7 +128,9 @@ class Session:
         """
         check(prompt=prompt, output=output)
         prepare = partial(_check_prompt, prompt, output, checked(options, PromptOptions, "send()"))
-        return Run(RunWork(partial(self._answer, prepare), self._context_of_opening))
+        work = RunWork(partial(self._answer, prepare), self._context_of_opening)
+        work.blocker = lambda: self._at_work
+        return Run(work)
 
     def steer(self, text: str) -> bool:
         """Say something to the agent at work, to be read before its next model call; False if none is at work."""
@@ -155,7 +157,6 @@ class Session:
         """Wait for the prompt's turn, check it, and have it answered."""
         if self._talk is None or self._task is None:
             raise UsageError("the session is not open: use `async with Session(...)`, or await open()")
-        check_outside(self._at_work)
         self._check_loop(self._task)
         with CancelScope() as waiting:
             work.serve(waiting.cancel)

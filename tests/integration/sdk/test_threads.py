@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251  programs use it
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any
 
@@ -12,9 +12,9 @@ import pytest
 import sniffio
 
 from ipc.events import ModelStartedEvent
-from tests.fakes.model_server import Reply
+from tests.fakes.model_server import Received, Reply
 from tests.integration.sdk.conftest import STOPS_MIDWAY, Program, calls
-from vibe.sdk import NotCompleted, Run, Session, UsageError
+from vibe.sdk import NotCompleted, Run, Session, Tool, UsageError, tool
 
 SLEEPS = calls("bash", '{"command": "sleep 60"}')
 Stop = Callable[[Run[Any], Session], object]
@@ -177,6 +177,55 @@ async def test_a_tool_two_sessions_away_gets_that_error_too(program: Program) ->
         answer = await asyncio.wait_for(session.send("Look"), 30)
 
     assert (answer.text, len(told)) == ("done ", 1)
+    assert PART in told[0]
+
+
+async def test_a_tool_that_waits_for_a_prompt_queued_behind_its_own_gets_that_error_too(program: Program) -> None:
+    program.says(calls("look"), "done", "later")
+    queued: list[Run[Any]] = []
+
+    async def look() -> None:
+        await queued[0]
+
+    async with program.session(tools=[look]) as session:
+        first = asyncio.ensure_future(session.send("Look"))
+        queued.append(session.send("Then this"))
+        second = asyncio.ensure_future(queued[0])
+        answers = await asyncio.wait_for(asyncio.gather(first, second), 30)
+
+    results = [one["content"] for one in program.messages() if one["role"] == "tool"]
+    assert [one.text for one in answers] == ["done ", "later "]
+    assert PART in results[0]
+
+
+async def test_of_two_sessions_that_ask_each_other_at_once_one_gets_that_error(program: Program) -> None:
+    def answer(request: Received) -> Reply:
+        return Reply(text="heard") if request.body["messages"][-1]["role"] == "tool" else calls("ask_other")
+
+    program.server.responder = answer
+    both_ask, told, sessions = asyncio.Barrier(2), list[str](), list[Session]()
+
+    async def ask(number: int) -> str:
+        await both_ask.wait()
+        try:
+            return (await sessions[number].send("Inside")).text
+        except UsageError as error:
+            told.append(str(error))
+            raise
+
+    def asking(number: int) -> Tool[[], Awaitable[str]]:
+        @tool(name="ask_other")
+        async def ask_other() -> str:
+            return "nothing" if told else await ask(number)
+
+        return ask_other
+
+    async with program.session(tools=[asking(1)]) as one, program.session(tools=[asking(0)]) as other:
+        sessions += [one, other]
+        answers = await asyncio.wait_for(asyncio.gather(one.send("Ask"), other.send("Ask")), 30)
+
+    assert [answer.text for answer in answers] == ["heard ", "heard "]
+    assert len(told) == 1
     assert PART in told[0]
 
 
