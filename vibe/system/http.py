@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from vibe.system.errors import EnvironmentFailure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, which is never reached through a proxy."""
+CA_FILE = "SSL_CERT_FILE"
+"""The variable that names a file of certificates, in place of the system's, to OpenSSL."""
 USUAL_PORTS = {":80": "http", ":443": "https"}
 _USUAL_PORT = re.compile(r":(80|443)$")
 
@@ -87,7 +90,23 @@ def system_tls() -> Any:
 
     import truststore
 
-    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # by which other programs are told such a file
+        with suppress(KeyError, OSError):  # If this file was needed, the refused certificate is told.
+            context.load_verify_locations(os.environ[name])
+    return context
+
+
+def trust_advice(problem: str) -> str:
+    """Return what helps against a failure of a TLS connection, or an empty string if no certificate was refused."""
+    if "CERTIFICATE_VERIFY_FAILED" not in problem:
+        return ""
+    if "expired" in problem or "not yet valid" in problem:
+        return "have its certificate renewed, or set the clock of this machine"
+    if "not valid for" in problem:
+        return "use the host name that its certificate is for"
+    given = f", which is {path!r} now" if (path := os.environ.get(CA_FILE)) else ""
+    return f"name a file with the certificate of its CA in {CA_FILE}{given}, or have the system trust that CA"
 
 
 def import_httpx() -> Any:

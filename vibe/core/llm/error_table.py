@@ -28,7 +28,7 @@ from vibe.core.llm.errors import (
     ModelTrustError,
 )
 from vibe.core.schemas import table_of, text_in, whole_number
-from vibe.system.http import proxy_note
+from vibe.system.http import proxy_note, trust_advice
 
 QUOTE_LIMIT: Final = 300
 """The most characters of a provider's own words that an error message quotes."""
@@ -97,7 +97,7 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelRequestError: "check the model name and the settings of the provider",
     ModelRefusalError: "put it in other words, or choose another model with --model or /model",
     ModelTransportError: "check the network and api_base ({endpoint})",
-    ModelTrustError: "name a file with the certificate of its CA in SSL_CERT_FILE, or have the system trust that CA",
+    ModelTrustError: "{trust}",
     ModelProtocolError: "try again, or check api_base ({endpoint})",
 }
 
@@ -262,7 +262,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         names = [base.__name__ for base in type(error).__mro__]
         name = next(name for name in names if name in WIRE_ERRORS)
         kind, phrase = WIRE_ERRORS[name]
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        if trust_advice(str(error)):
             kind, name = ModelTrustError, ""
         way = proxy_note(self.provider.api_base)
         phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=way)
@@ -294,7 +294,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         code = f" (HTTP {status})" if status is not None else ""
         quote = self.quoted(words)
         variable = self.provider.api_key_env_var
-        advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key")
+        advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key", trust=trust_advice(words))
         message = f"provider {self.provider.name!r} {problem}{code}{': ' + quote if quote else ''}; {advice}"
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 

@@ -14,6 +14,7 @@ from tests.fakes.network import PUBLIC, FakeNetwork
 from tests.fakes.web_server import Page, WebServer
 from vibe.core.tools.builtins.web_fetch import fetch, parse_url
 from vibe.core.tools.errors import ToolError
+from vibe.system.http import trust_advice
 
 PAGE = Page(b"hello", headers={"Content-Type": "text/plain"})
 
@@ -60,6 +61,29 @@ async def test_the_name_of_the_url_is_asked_for_and_proven_though_the_address_is
 
         assert (response.status, response.body) == (200, b"hello")
         assert (asked, server.hosts, network.connected) == (["example.com"], ["example.com"], [(PUBLIC, 443)])
-        with pytest.raises(ToolError, match="can't be reached"):
+        with pytest.raises(ToolError, match=r"can't be reached .*; use the host name that its certificate is for"):
             await fetch(parse_url("https://other.example/"), network, max_bytes=1_000)
         assert server.hosts == ["example.com"]
+
+
+async def test_a_file_of_certificates_that_other_programs_are_told_of_is_trusted_too_and_a_refusal_says_what_helps(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+
+    with WebServer({"/": PAGE}, tls=serving).running() as server:
+        network = FakeNetwork(server.port, {"example.com": [[PUBLIC]]})
+        with pytest.raises(ToolError, match=r"its CA in SSL_CERT_FILE, which is '/nowhere.pem' now, or have"):
+            await fetch(parse_url("https://example.com/"), network, max_bytes=1_000)
+        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            with monkeypatch.context() as here:
+                here.setenv(name, str(certificate))
+                assert (await fetch(parse_url("https://example.com/"), network, max_bytes=1_000)).body == b"hello"
+
+
+def test_only_a_refused_certificate_is_one() -> None:
+    expired = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired (_ssl.c:1006)"
+    assert "clock" in trust_advice(expired)
+    assert trust_advice("[Errno 111] Connection refused") == ""

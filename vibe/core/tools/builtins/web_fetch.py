@@ -21,7 +21,7 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import error_as
-from vibe.system.http import system_tls
+from vibe.system.http import system_tls, trust_advice
 from vibe.system.plain_text import shortened
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\<>\"]")
@@ -222,9 +222,8 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
             try:
                 response = await _get(pool, url, max_bytes)
             except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
-                raise ToolError(
-                    f"{url} can't be reached ({error or type(error).__name__}); check the address"
-                ) from error
+                advice = trust_advice(str(error)) or "check the address"
+                raise ToolError(f"{url} can't be reached ({error or type(error).__name__}); {advice}") from error
             except httpcore.ProtocolError as error:
                 raise ToolError(f"{url} did not answer as a web server does ({error})") from error
             following = response.elsewhere

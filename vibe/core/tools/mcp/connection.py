@@ -46,6 +46,7 @@ from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
+from vibe.system.http import trust_advice
 from vibe.system.plain_text import counted, shortened
 
 if TYPE_CHECKING:
@@ -519,7 +520,7 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
         path = ".".join(str(part) for part in first["loc"])
         return f"sent what is not a valid MCP answer ({path}: {first['msg']})"
     if type(error).__module__.startswith("httpx2"):
-        return f"can't be reached at {where} ({_text(error)}): is it running?"
+        return f"can't be reached at {where} ({_text(error)}): {trust_advice(str(error)) or 'is it running?'}"
     if isinstance(error, OSError):
         return f"can't be started as {where} ({error.strerror or error})"
     return f"failed: {_text(error)}"

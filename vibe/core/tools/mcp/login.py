@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
 from anyio import Event, create_task_group, fail_after, to_thread
@@ -17,13 +16,14 @@ from msgspec import Struct
 from pydantic import AnyUrl
 
 from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
-from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
+from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, SignIn, is_in_clear
 from vibe.system.errors import EnvironmentFailure, innermost
-from vibe.system.http import client_options
+from vibe.system.http import client_options, trust_advice
 from vibe.system.loopback import serve
 from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
@@ -81,10 +81,7 @@ async def run_sign_in(server: str, endpoint: Endpoint, setup: SignInSetup) -> Si
     Raises:
         EnvironmentFailure: the sign-in failed; the message says why. An earlier sign-in remains.
     """
-    parts, failed = urlsplit(endpoint.url), f"not signed in to MCP server {server!r}"
-    if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
-        problem = f"{shown_url(endpoint.url)} is not https, and a token would be read on its way"
-        raise EnvironmentFailure(f"{failed}: {problem}")
+    failed = f"not signed in to MCP server {server!r}"
     await to_thread.run_sync(load_library)
     # The errors it logs are raised as well, and may hold secrets.
     logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)
@@ -94,7 +91,7 @@ async def run_sign_in(server: str, endpoint: Endpoint, setup: SignInSetup) -> Si
             with fail_after(setup.patience_seconds):
                 return await _through_the_flow(_Flow(endpoint, setup, loopback))
     except Exception as error:
-        raise EnvironmentFailure(f"{failed}: {_describe(innermost(error), endpoint.url, setup)}") from error
+        raise EnvironmentFailure(f"{failed}: {_describe(innermost(error), setup)}") from error
 
 
 class _Flow(Struct, frozen=True):
@@ -153,7 +150,8 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
 
     endpoint, provider = flow.endpoint, flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
-    async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **client_options(httpx2)) as client:
+    options: dict[str, Any] = {"event_hooks": {"request": [_prepare]}, **client_options(httpx2)}
+    async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **options) as client:
         async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")
         sign_in = _sign_in_of(provider, endpoint.url)
@@ -168,27 +166,32 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
     return sign_in
 
 
+async def _prepare(request: httpx2.Request) -> None:
+    """Ask for the standard form. Raise a ``SignInError`` if the request could be read on its way."""
+    if is_in_clear(str(request.url)):
+        raise SignInError(f"{shown_url(str(request.url))} {IN_CLEAR}")
+    request.headers.setdefault("Accept", FORM)
+
+
 def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
     """Return the resulting sign-in, or None if the server did not ask for one."""
     context = provider.context
     tokens, client, about = context.current_tokens, context.client_info, context.oauth_metadata
     if tokens is None or client is None:
         return None
-    return SignIn(
+    begun = SignIn(
         token_endpoint=str(about.token_endpoint) if about else urljoin(url, "/token"),
         revocation_endpoint=str(about.revocation_endpoint) if about and about.revocation_endpoint else None,
         client_id=client.client_id,
         client_secret=client.client_secret,
         client_auth=client.token_endpoint_auth_method,
         resource=context.get_resource_url() if context.should_include_resource_param(REVISION) else None,
-        access_token=tokens.access_token,
-        refresh_token=tokens.refresh_token,
-        expires_at=None if tokens.expires_in is None else time.time() + tokens.expires_in,
-        scope=tokens.scope,
+        access_token="",
     )
+    return begun.with_tokens(tokens)
 
 
-def _describe(error: BaseException, url: str, setup: SignInSetup) -> str:
+def _describe(error: BaseException, setup: SignInSetup) -> str:
     """Return why a flow failed."""
     if isinstance(error, SignInError):
         return str(error)
@@ -202,7 +205,8 @@ def _describe(error: BaseException, url: str, setup: SignInSetup) -> str:
     if isinstance(error, OAuthTokenError):
         return "it gave no token: " + ("what it sent is none" if text.startswith("Invalid token") else text)
     if type(error).__module__.startswith("httpx2"):
-        return f"{shown_url(url)} can't be reached ({text}): is it running?"
+        url = str(cast("httpx2.RequestError", error).request.url)
+        return f"{shown_url(url)} can't be reached ({text}): {trust_advice(text) or 'is it running?'}"
     if isinstance(error, OSError):
         return f"{HOST}:{setup.port} can't be listened on ({error.strerror or text}): give another --port"
     return text

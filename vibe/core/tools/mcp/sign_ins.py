@@ -6,10 +6,12 @@ The file lists all of them. If the tokens are in the keyring, it holds the rest 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,17 +20,29 @@ from vibe.system.errors import EnvironmentFailure, os_error_as, remedy
 from vibe.system.files import FileLock, replace_file
 from vibe.system.keyring import KeyringError, delete_secret, read_secret, write_secret
 
+if TYPE_CHECKING:
+    from mcp.shared.auth import OAuthToken
+
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 """The only hosts to which a token may be sent without TLS."""
 LOCK_SECONDS = 30.0
 """The most seconds to wait for another process, which may be renewing a token."""
 SERVICE = "vibe-orchestrator mcp"
 """The service name of tokens in the keyring, where each is stored under its server's address."""
+FORM = "application/json"
+"""The form in which tokens are asked for. Some servers give them in another unless told."""
+IN_CLEAR = "is not https, and a token would be read on its way"
 SECRETS = ("access_token", "refresh_token", "client_secret")
 """Fields that are stored in the keyring."""
 KEPT_IN, KEYRING, VERSION = "kept_in", "keyring", "version"
 
 Entry: TypeAlias = dict[str, Any]
+
+
+def is_in_clear(url: str) -> bool:
+    """Return whether what is sent to an address could be read on its way."""
+    parts = urlsplit(url)
+    return parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS
 
 
 class SignIn(BaseModel):
@@ -48,6 +62,12 @@ class SignIn(BaseModel):
     expires_at: float | None = None
     """Seconds since the epoch. None if the server did not say."""
     scope: str | None = None
+
+    def with_tokens(self, tokens: OAuthToken) -> SignIn:
+        """Return the sign-in with tokens that were given now. What was not given again stays."""
+        expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        told = {name: value for name, value in tokens.model_dump(include={*SECRETS, "scope"}).items() if value}
+        return self.model_copy(update={**told, "expires_at": expires_at})
 
 
 class SignInStore:

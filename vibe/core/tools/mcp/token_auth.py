@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2  # noqa: TID253  loaded by every importer anyway: it is a base class here
 from anyio import to_thread
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn, SignInStore
+from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, SignIn, SignInStore, is_in_clear
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options
 from vibe.system.plain_text import plain_line, shortened
@@ -79,17 +79,10 @@ def _sign(request: httpx2.Request, sign_in: SignIn) -> None:
     request.headers["Authorization"] = f"Bearer {sign_in.access_token}"
 
 
-class RenewedTokens(BaseModel):
-    """A token endpoint's answer to a request for new tokens."""
-
-    access_token: str
-    refresh_token: str | None = None
-    expires_in: float | None = None
-    scope: str | None = None
-
-
 def renew_tokens(sign_in: SignIn) -> SignIn | None:
     """Renew the tokens. Return None if that is refused, or not possible now."""
+    from mcp.shared.auth import OAuthToken
+
     if sign_in.refresh_token is None:
         return None
     form = {
@@ -98,25 +91,15 @@ def renew_tokens(sign_in: SignIn) -> SignIn | None:
         **({"resource": sign_in.resource} if sign_in.resource else {}),
     }
     try:
-        answer = _post(sign_in.token_endpoint, sign_in, form)
-        if answer.is_error:
-            logger.warning("%s renews no token: HTTP %s", sign_in.token_endpoint, answer.status_code)
-            return None
-        tokens = RenewedTokens.model_validate_json(answer.content)
+        answer = _post(sign_in.token_endpoint, sign_in, form).raise_for_status()
+        tokens = OAuthToken.model_validate_json(answer.content)
     except httpx2.HTTPError as error:
-        logger.warning("%s can't be reached to renew a token: %s", sign_in.token_endpoint, error)
+        logger.warning("%s renews no token: %s", sign_in.token_endpoint, error)
         return None
     except ValidationError:
         logger.warning("%s answered with no valid token", sign_in.token_endpoint)
         return None
-    return sign_in.model_copy(
-        update={
-            "access_token": tokens.access_token,
-            "refresh_token": tokens.refresh_token or sign_in.refresh_token,
-            "expires_at": None if tokens.expires_in is None else time.time() + tokens.expires_in,
-            "scope": tokens.scope or sign_in.scope,
-        }
-    )
+    return sign_in.with_tokens(tokens)
 
 
 def revocation_problem(sign_in: SignIn) -> str | None:
@@ -127,9 +110,6 @@ def revocation_problem(sign_in: SignIn) -> str | None:
     endpoint = sign_in.revocation_endpoint
     if endpoint is None:
         return None
-    parts = urlsplit(endpoint)
-    if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
-        return "the place to revoke them at is not https"
     tokens = {"refresh_token": sign_in.refresh_token, "access_token": sign_in.access_token}
     try:
         for kind, token in tokens.items():
@@ -149,7 +129,13 @@ def revocation_problem(sign_in: SignIn) -> str | None:
 
 
 def _post(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Response:
-    """Post a form that identifies the client, and return the answer."""
+    """Post a form that identifies the client, and return the answer.
+
+    Raises:
+        httpx2.HTTPError, httpx2.InvalidURL: there is none, or the form could be read on its way.
+    """
+    if is_in_clear(endpoint):
+        raise httpx2.UnsupportedProtocol(f"{endpoint} {IN_CLEAR}")
     auth: httpx2.Auth = httpx2.Auth()
     fields = {**form, "client_id": sign_in.client_id}
     if sign_in.client_secret and sign_in.client_auth == "client_secret_basic":
@@ -157,4 +143,4 @@ def _post(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Res
     elif sign_in.client_secret:
         fields["client_secret"] = sign_in.client_secret
     with httpx2.Client(timeout=REQUEST_SECONDS, **client_options(httpx2, is_async=False)) as client:
-        return client.post(endpoint, data=fields, auth=auth)
+        return client.post(endpoint, data=fields, auth=auth, headers={"Accept": FORM})
