@@ -15,7 +15,7 @@ from anyio import Event, create_memory_object_stream
 from msgspec import Struct
 
 from vibe import __version__
-from vibe.core.schemas import list_of, refuse_constant, table_of, whole_number
+from vibe.core.schemas import list_of, refuse_constant, table_of, tables_of, whole_number
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.plain_text import shortened
 
@@ -184,7 +184,7 @@ def _server(number: int, given: Any) -> dict[str, Any]:
 def _pairs(given: Any) -> list[dict[str, str]]:
     """Return names with values, given as a list or as a table. Anything that is not a pair is left out."""
     if isinstance(given, list):
-        tables = [cast("dict[str, Any]", one) for one in cast("list[Any]", given) if isinstance(one, dict)]
+        tables = tables_of(cast("object", given))
         given = {str(one["name"]): one["value"] for one in tables if {"name", "value"} <= one.keys()}
     return [{"name": name, "value": str(value)} for name, value in table_of(given).items()]
 

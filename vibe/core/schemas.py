@@ -26,6 +26,11 @@ def list_of(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
+def tables_of(value: object) -> list[dict[str, Any]]:
+    """Return the JSON objects in a list that are not empty, or the value alone if it is one."""
+    return [table for one in list_of(value) if (table := table_of(one))]
+
+
 def whole_number(value: object) -> int | None:
     """Return the value as an int if it is one, or a whole float, or text of digits; else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit():

@@ -149,8 +149,7 @@ class _LayerReader:
                 self._problem(path, problem)
                 continue
             seen[tool] = name
-            if isinstance(value, dict):
-                self._warn_misspelled(cast("dict[str, Any]", value), path)
+            self._warn_misspelled(table_of(value), path)
             self._tool_values(value, path, (TOOLS, tool))
 
     def _tool_values(self, value: Any, raw: RawPath, key: Key) -> None:
@@ -264,9 +263,7 @@ def nested(layer: Layer) -> dict[str, Any]:
 
 
 def _entry_name(item: Any) -> str | None:
-    if not isinstance(item, dict):
-        return None
-    table = cast("dict[str, Any]", item)
+    table = table_of(item)
     return str(table.get("alias") or table["name"]) if table.get("name") else None  # the validation refuses numbers
 
 

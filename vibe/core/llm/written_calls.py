@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, cast
 
 import msgspec
+
+from vibe.core.schemas import table_of, tables_of
 
 _NAME = r"(?:functions\.)?(?P<name>[\w-]+)(?::\d+)?"
 _NAMED = r'(?=.*?"(?:name|tool|function)"\s*:\s*"(?:functions\.)?(?P<name>[\w-]+)")'
@@ -68,16 +69,11 @@ def _named_in(text: str) -> str:
     """Return the tool's name if the text is JSON of one or several calls, fenced or not; else an empty string."""
     fenced = _FENCE.fullmatch(text)
     try:
-        value: Any = msgspec.json.decode(fenced[1] if fenced else text)
+        value: object = msgspec.json.decode(fenced[1] if fenced else text)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
-    value = cast("dict[str, Any]", value).get("tool_calls", value) if isinstance(value, dict) else value
-    first = cast("Any", value[0] if isinstance(value, list) and value else value)
-    if not isinstance(first, dict):
-        return ""
-    call = cast("dict[str, Any]", first)
-    if isinstance(inner := call.get("function"), dict):
-        call = cast("dict[str, Any]", inner)
+    calls = tables_of(table_of(value).get("tool_calls", value))
+    call = table_of(calls[0].get("function")) or calls[0] if calls else table_of(None)
     given = next((call[key] for key in ("arguments", "parameters", "args", "input") if key in call), None)
     if given is None or not _KEYS.issuperset(call):
         return ""

@@ -29,6 +29,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from vibe.core.config.patterns import left_out, our_tool_name
+from vibe.core.schemas import table_of
 from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
 from vibe.system.errors import UsageError, closest, did_you_mean, error_as, os_error_as
 from vibe.system.files import entries_of, regular_bytes
@@ -296,11 +297,9 @@ def _check_lengths(info: SkillInfo, warnings: list[str]) -> None:
 
 
 def _metadata(value: Any, warnings: list[str]) -> dict[str, str]:
-    if not isinstance(value, dict):
-        if value is not None:
-            warnings.append("metadata is not a table of strings and is ignored")
-        return {}
-    found = {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
+    if not isinstance(value, dict | None):
+        warnings.append("metadata is not a table of strings and is ignored")
+    found = {str(key): item for key, item in table_of(cast("object", value)).items()}
     dropped = [key for key, item in found.items() if isinstance(item, dict | list)]
     if dropped:
         warnings.append(f"metadata {', '.join(dropped)} is not text and is ignored")

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
+from vibe.core.schemas import tables_of
 from vibe.front.cells import Piece, cells_of, fit, spread
 from vibe.front.event_text import bounds, forecast, price_limit, price_of, step_title, tokens_of
 from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
@@ -55,7 +56,7 @@ class ShownProposal(Struct, frozen=True, kw_only=True):
     @property
     def questions(self) -> dict[str, str]:
         """The questions of the plan's decisions, by decision id."""
-        return {str(one.get("id")): str(one.get("question")) for one in _dicts(self.event.document.get("decisions"))}
+        return {str(one.get("id")): str(one.get("question")) for one in tables_of(self.event.document.get("decisions"))}
 
 
 def first_choice(event: PlanProposedEvent, group: str) -> str:
@@ -312,9 +313,9 @@ def _unasked(commands: Sequence[PlannedCommand]) -> str:
 
 def _decisions(document: Mapping[str, Any]) -> list[Line]:
     lines: list[Line] = []
-    for one in _dicts(document.get("decisions")):
+    for one in tables_of(document.get("decisions")):
         options = " / ".join(
-            plain_line(str(each.get("label") or each.get("id"))) for each in _dicts(one.get("options"))
+            plain_line(str(each.get("label") or each.get("id"))) for each in tables_of(one.get("options"))
         )
         text = f"decision {plain_line(str(one.get('id')))}: {plain_line(str(one.get('question')))} ({options})"
         lines.append(Line(text=text, style="$text-warning", indent=2))
@@ -389,10 +390,4 @@ def _words(names: Sequence[str]) -> str:
 
 
 def _steps(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {str(step.get("id")): step for step in _dicts(document.get("steps"))}
-
-
-def _dicts(value: object) -> list[dict[str, Any]]:
-    if not isinstance(value, list):
-        return []
-    return [cast("dict[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
+    return {str(step.get("id")): step for step in tables_of(document.get("steps"))}

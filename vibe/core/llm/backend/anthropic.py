@@ -28,7 +28,7 @@ from vibe.core.messages import (
     Usage,
     UserMessage,
 )
-from vibe.core.schemas import table_of
+from vibe.core.schemas import table_of, text_in
 
 VERSION: Final = "2023-06-01"
 """The version of the API that every request names; there is no later one."""
@@ -275,10 +275,6 @@ class _Event(Struct):
     stop_details: Any = None
 
 
-class _Kind(Struct):
-    type: str | None = ""
-
-
 class _Piece(Struct):
     """A block at its start, or a piece that is added to it."""
 
@@ -297,9 +293,8 @@ BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
 _event = json.Decoder(_Event, strict=False)  # a gateway may write an index as text
-_kind = json.Decoder(_Kind | None)
 _message = json.Decoder(_Event | None)
-_fields = json.Decoder(dict[str, Any])
+_fields = json.Decoder(dict[str, Any] | None)
 _piece = json.Decoder(_Piece)
 
 
@@ -369,7 +364,7 @@ class _MessageTaker:
         """
         if event.type == "error" or event.error is not None:
             raise self._errors.from_chunk(event.error)
-        if not event.type and (failure := failure_of(decoded(_fields, data))):
+        if not event.type and (failure := failure_of(table_of(decoded(_fields, data)))):
             raise self._errors.from_chunk(failure)
 
     def _stop(self) -> None:
@@ -483,8 +478,7 @@ class _MessageTaker:
 
 
 def _kind_of(fields: Raw) -> str:
-    kind = decoded(_kind, fields)
-    return (kind.type or "") if kind else ""
+    return text_in(table_of(decoded(_fields, fields)).get("type"))
 
 
 def _explained(details: object) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ from vibe.core.llm.backend.tool_schemas import wire_schema
 from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.schemas import list_of, table_of, text_in, whole_number
+from vibe.core.schemas import list_of, table_of, tables_of, text_in, whole_number
 
 MALFORMED_KEY: Final = "malformed_arguments"
 """The key under which arguments that are not a JSON object are sent back, since providers refuse them bare."""
@@ -230,11 +230,11 @@ class _ChunkTaker:
         self._streamed = False
 
     def take(self, data: str) -> bool:
-        for event in _tables(decoded(_chunk, data)):
+        for event in tables_of(decoded(_chunk, data)):
             chunk = table_of(event.get("data")) or event
             if failure := failure_of(chunk):
                 raise self._errors.from_chunk(failure)
-            choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
+            choices = [choice for choice in tables_of(chunk.get("choices")) if not whole_number(choice.get("index"))]
             for place in (chunk, table_of(chunk.get("x_groq")), *choices):
                 if usage := table_of(place.get("usage")):
                     self._answer.count(read_usage(usage), read_cost(usage))
@@ -266,7 +266,7 @@ class _ChunkTaker:
         return self._take_calls(filled, is_whole=is_whole) or says_anything or bool(refusal)
 
     def _take_reasoning(self, delta: Table) -> bool:
-        records = _tables(delta.get("reasoning_details"))
+        records = tables_of(delta.get("reasoning_details"))
         for record in records:
             self._answer.add_record(record)
         thoughts = next((text for name in self._thoughts if (text := text_in(delta.get(name)))), "")
@@ -278,7 +278,7 @@ class _ChunkTaker:
         if extra := table_of(delta.get(EXTRA)):
             self._answer.add_extra({EXTRA: extra})
         legacy = table_of(delta.get("function_call"))
-        calls = _tables(delta.get("tool_calls")) or [{"index": 0, "function": legacy}] * bool(legacy)
+        calls = tables_of(delta.get("tool_calls")) or [{"index": 0, "function": legacy}] * bool(legacy)
         for number, call in enumerate(calls):
             index, identity = whole_number(call.get("index")), call.get("id")
             function = table_of(call.get("function")) or call
@@ -296,15 +296,13 @@ class _ChunkTaker:
 def failure_of(chunk: Table) -> Table | None:
     """Return the failure that a chunk reports, in any of the known places, or None."""
     groq = table_of(chunk.get("x_groq"))
-    for place in (chunk, *_tables(chunk.get("choices")), groq):
+    for place in (chunk, *tables_of(chunk.get("choices")), groq):
         error: object = place.get("error")
-        if isinstance(error, dict):
-            fields = table_of(cast("object", error))
-            if any(fields.values()):
-                return fields
-        elif isinstance(error, str) and error.strip():
+        if any((fields := table_of(error)).values()):
+            return fields
+        if isinstance(error, str) and error.strip():
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
-        elif error:
+        if error and not fields:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
     if code := table_of(chunk.get("base_resp")).get("status_code"):  # MiniMax: 0 for success
         return {"type": f"base_resp.{code}", "message": chunk["base_resp"].get("status_msg")}
@@ -325,10 +323,6 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
             text, thinking = text_in(fields.get("text")), fields.get("thinking")
             inner = "".join(text for _, text in _parts(thinking)) if thinking else ""
             yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
-
-
-def _tables(value: object) -> list[Table]:
-    return [fields for one in list_of(value) if (fields := table_of(one))]
 
 
 CALL: Final = "chat/completions"
