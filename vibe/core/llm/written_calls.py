@@ -73,7 +73,7 @@ def _named_in(text: str) -> str:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
     calls = tables_of(table_of(value).get("tool_calls", value))
-    call = table_of(calls[0].get("function")) or calls[0] if calls else table_of(None)
+    call = table_of(calls[0].get("function")) or calls[0] if calls else {}
     given = next((call[key] for key in ("arguments", "parameters", "args", "input") if key in call), None)
     if given is None or not _KEYS.issuperset(call):
         return ""
