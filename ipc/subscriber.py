@@ -123,6 +123,7 @@ class Subscription:
         self._requests: ReqSocket | None = None
         self._reader: JournalReader | None = None
         self._ending: EndReason | None = None
+        self._lost: tuple[int, int] | None = None
         self._last_message = 0.0
 
     @property
@@ -312,6 +313,8 @@ class Subscription:
                 raise JournalError(reader.path, f"its line {line} is not an event", NO_JOURNAL) from error
             self.source = self.source or head.source
             if self._next is not None and head.seq >= self._next:
+                if head.seq > self._next:
+                    self._lost = self._lost or (self._next, head.seq - 1)
                 self._deliver(head.seq, body, head.topic)
                 self.replayed += 1
         if not batch and self.source is None:
@@ -328,7 +331,9 @@ class Subscription:
                 return
         self.ended = self._ending
         if self._next is not None and self._is_behind():
-            raise EventsLostError(self.source or str(self._target), self._next, self.head, self._journal)
+            self._lost = self._lost or (self._next, self.head)
+        if self._lost is not None:
+            raise EventsLostError(self.source or str(self._target), *self._lost, self._journal)
 
     def _close(self) -> None:
         for part in (self._stream, self._requests, self._reader):

@@ -228,6 +228,20 @@ async def test_a_run_whose_last_events_are_lost_says_so(vibe_home: Path) -> None
         assert shown["steps"]["a"]["status"] == "pending"
 
 
+async def test_a_run_that_lost_events_in_between_says_so_and_shows_the_others(vibe_home: Path) -> None:
+    async with running(vibe_home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.moves("a", "completed", "in_progress")
+        journal = Path(run.entry.journal)
+    lines = await to_thread.run_sync(lambda: journal.read_bytes().splitlines(keepends=True))
+    await to_thread.run_sync(lambda: journal.write_bytes(lines[0] + lines[2]))
+    async with served(vibe_home) as client:
+        shown = (await client.get("/api/runs/plan-1")).json()
+        assert "events 2 to 2 are lost" in shown["head"]["problem"]
+        assert shown["steps"]["a"]["status"] == "completed"
+
+
 async def test_an_answer_reaches_the_run_and_its_card_goes_on_every_page(vibe_home: Path) -> None:
     async with one_run(vibe_home) as (run, client), AsyncExitStack() as stack:
         asks(run)

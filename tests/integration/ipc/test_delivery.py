@@ -205,7 +205,7 @@ def spoil(journal: Path, damage: str) -> int:
     """Damage a journal after some lines, and return their number."""
     lines = journal.read_bytes().splitlines(keepends=True)
     kept = [] if damage == "empty" else lines[:6]
-    left = {"zeros": [b"\0" * 40 + b"\n", *lines[7:]], "torn": [lines[6][:-30]]}.get(damage, [])
+    left = {"zeros": [b"\0" * 40 + b"\n", *lines[7:]], "torn": [lines[6][:-30]], "gap": lines[8:]}.get(damage, [])
     journal.write_bytes(b"".join([*kept, *left]))
     return len(kept)
 
@@ -221,6 +221,19 @@ async def test_what_the_journal_of_a_finished_run_no_longer_holds_is_told(vibe_h
         assert seqs(await take(records, kept)) == list(range(1, kept + 1))
         with pytest.raises(EventsLostError, match=f"events {kept + 1} to 10 are lost"):
             await rest(records)
+
+
+async def test_events_missing_from_the_middle_of_a_journal_are_told_after_the_others(vibe_home: Path) -> None:
+    async with running(vibe_home) as run:
+        run.publish(10)
+        journal = Path(run.bus.entry.journal)
+    spoil(journal, "gap")
+
+    for target in ("run-1", journal):
+        async with ipc.subscribe(target, home=vibe_home) as records:
+            assert seqs(await take(records, 8)) == [*range(1, 7), 9, 10]
+            with pytest.raises(EventsLostError, match="events 7 to 8 are lost"):
+                await rest(records)
 
 
 async def test_a_new_source_at_the_same_address_ends_the_old_one(vibe_home: Path) -> None:

@@ -113,11 +113,12 @@ class Follower:
         try:
             async with subscription as records:
                 if records.head or not records.is_live:
-                    await _pass_events(records, self._take, records.head)
+                    await _pass_events(records, self._take, records.head if records.is_live else 0)
                 caught_up.set()
                 await _pass_events(records, self._take)
         except IpcError as error:
             self.problem = str(error)
+            self._changed.add(("runs", entry.source))
         if subscription.ended != "finished":
             self._changed.update(lose(self.view, entry.source))
         caught_up.set()
