@@ -6,7 +6,7 @@ Both ends greet first, the run with ``RunHello``, and stop if the other is of an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct, msgpack
@@ -198,20 +198,18 @@ def decode_frame(data: object) -> Frame:
     return frame
 
 
-def pieces_of(data: bytes) -> list[bytes]:
+def pieces_of(data: bytes) -> Iterator[bytes]:
     """Cut ``data`` into pieces that fit in a frame. The cuts are at ends of lines, if possible, to keep paths whole."""
-    pieces: list[bytes] = []
     start = 0
-    while start < len(data) or not pieces:
+    while len(data) - start > PART_BYTES:
         end = start + PART_BYTES
-        if end < len(data):
-            end = data.rfind(b"\n", start, end) + 1 or end
-        pieces.append(data[start:end])
+        end = data.rfind(b"\n", start, end) + 1 or end
+        yield data[start:end]
         start = end
-    return pieces
+    yield data[start:]
 
 
 def parts_of(data: bytes) -> list[PackPart]:
     """Return a pack or a file as frames."""
-    pieces = pieces_of(data)
+    pieces = list(pieces_of(data))
     return [PackPart(piece, is_last=number == len(pieces)) for number, piece in enumerate(pieces, 1)]

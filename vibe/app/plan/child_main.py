@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -443,11 +443,9 @@ class LinkedLimiter(Struct, eq=False):
     _link: StepLink
     _provider: str
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[None, None]:
+    def slot(self) -> AbstractAsyncContextManager[object]:
         """Wait for a slot and hold it while the block runs."""
-        async with self._link.leased(protocol.ProviderSlot(provider=self._provider)):
-            yield
+        return self._link.leased(protocol.ProviderSlot(provider=self._provider))
 
     def pause(self, seconds: float) -> None:
         """Let no call of the run begin for a number of seconds."""

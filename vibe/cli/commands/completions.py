@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from vibe.cli.grammar import ARGUMENTS, COMMANDS, GRAMMAR, PROMPT, SHELLS, below
 from vibe.cli.parser import CommandLineError
 from vibe.core.config.paths import VibePaths
 from vibe.system.files import entries_of
+from vibe.system.grouping import by_key
 
 MOST = 100
 
@@ -132,18 +133,14 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     return words, values
 
 
-def _grouped(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], Sequence[str]]]:
-    """Yield the options that take the same values together."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for line, choices in values.items():
-        groups.setdefault(tuple(choices), []).append(line)
-    for choices, lines in groups.items():
-        yield lines, choices
+def _grouped(values: Mapping[str, Sequence[str]]) -> Iterable[tuple[Sequence[str], list[str]]]:
+    """Return sets of values, each with the options that take them."""
+    return by_key((tuple(choices), line) for line, choices in values.items()).items()
 
 
 def _bash(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen: list[str] = []
-    for lines, choices in _grouped(values):
+    for choices, lines in _grouped(values):
         patterns = "|".join(map('"{}"'.format, lines))
         chosen.append(f'            {patterns}) words="{_in_bash(choices)}"; break ;;')
     known = [f'            "{line}") words="{_in_bash(below)}" ;;' for line, below in words.items()]
@@ -157,7 +154,7 @@ def _in_bash(words: Sequence[str]) -> str:
 
 def _fish(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen: list[str] = []
-    for lines, choices in _grouped(values):
+    for choices, lines in _grouped(values):
         chosen.append(f"            case {' '.join(map(repr, lines))}")
         chosen += [_printed(choices)] if choices else []
         chosen.append("                return")

@@ -157,7 +157,7 @@ class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
 
         There are none in the user's home directory, which is not a project.
         """
-        return nested_folders(self.workdir, self.trusts) if self.lineage else ()
+        return tuple(nested_folders(self.workdir, self.trusts)) if self.lineage else ()
 
 
 def load_config(request: ConfigRequest) -> LoadedConfig:

@@ -6,7 +6,7 @@ Those folders are the workspace, its parents up to the root of its repository, a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -154,23 +154,21 @@ def project_root(workdir: Path, user_home: Path) -> Path:
     return lineage[-1] if lineage else workdir.resolve()
 
 
-def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> tuple[Path, ...]:
-    """Return the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, nearest first.
+def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, nearest first.
 
     This reads the file system up to ``MAX_DEPTH`` levels deep, skipping hidden folders, links and ``FOREIGN_FOLDERS``.
     """
     start = workdir.resolve()
     if not trusts(start):
-        return ()
-    found: list[Path] = []
+        return
     level, seen = [start], 0
     for depth in range(MAX_DEPTH + 1):
         deeper: list[Path] = []
         for folder in level[: MAX_FOLDERS - seen]:
             names = sorted(entry.name for entry in entries_of(folder) if entry.is_dir(follow_symlinks=False))
             if depth and TEACHING_FOLDERS.intersection(names) and trusts(folder):
-                found.append(folder)
+                yield folder
             deeper += [folder / name for name in names if not name.startswith(".") and name not in FOREIGN_FOLDERS]
         seen += len(level)
         level = deeper
-    return tuple(found)

@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import structs
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
@@ -16,7 +16,7 @@ from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.errors import ModelError, ModelRefusalError, ModelRequestError
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
-from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WrappingBackend
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Image, Message, Thought, UserMessage
@@ -268,13 +268,12 @@ _ABOUT_TOOLS: Final = re.compile(r"tool|function|schema|parameter|propert|declar
 _NUMBERED: Final = re.compile(r"(?:tools|functions|function_declarations)\W{1,2}(\d{1,3})", re.IGNORECASE)
 
 
-class OmittingBackend(Struct, eq=False):
+class OmittingBackend(WrappingBackend):
     """A ``ModelBackend`` that repeats a refused request without the part that the refusal blames.
 
     If that works, the part stays left out of later requests.
     """
 
-    inner: ModelBackend
     _refused: frozenset[Part] = frozenset()
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
@@ -297,10 +296,6 @@ class OmittingBackend(Struct, eq=False):
                     completion, oddity="; ".join(filter(None, (completion.oddity, *_omissions(request, reduced))))
                 )
         raise AssertionError("unreachable")
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self.inner.aclose()
 
 
 def _reduced(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:

@@ -11,7 +11,7 @@ from anyio.lowlevel import RunVar
 from msgspec import Struct, field
 
 from vibe.core.llm.errors import ModelError
-from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WaitNotice
+from vibe.core.llm.port import Completion, ModelObserver, ModelRequest, WaitNotice, WrappingBackend
 
 PATIENCE_SECONDS = 1.0
 """Seconds a call waits for its turn before a notice says so."""
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 1.0
 class CallLimiter(Protocol):
     """Decides when calls to one provider may begin."""
 
-    def slot(self) -> AbstractAsyncContextManager[None]:
+    def slot(self) -> AbstractAsyncContextManager[object]:
         """Wait for a free slot and hold it."""
         ...
 
@@ -62,10 +62,9 @@ class ProviderLimiter(Struct, kw_only=True, eq=False):
             self._resume_at = max(self._resume_at, self.clock() + seconds)
 
 
-class LimitedBackend(Struct, eq=False):
+class LimitedBackend(WrappingBackend):
     """Wraps a backend in its provider's limiter. A wait of more than ``patience`` seconds is reported."""
 
-    inner: ModelBackend
     limiter: CallLimiter
     patience: float = PATIENCE_SECONDS
 
@@ -90,7 +89,3 @@ class LimitedBackend(Struct, eq=False):
         observer.notice(WaitNotice(provider=provider))
         await held.enter_async_context(self.limiter.slot())
         observer.notice(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self.inner.aclose()

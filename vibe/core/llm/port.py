@@ -126,3 +126,13 @@ class ModelBackend(Protocol):
 
     async def aclose(self) -> None:
         """Close connections."""
+
+
+class WrappingBackend(Struct, eq=False):
+    """What backends have in common that add something to another one."""
+
+    inner: ModelBackend
+
+    async def aclose(self) -> None:
+        """Close the inner backend."""
+        await self.inner.aclose()

@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
-from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+from vibe.core.llm.port import Completion, ModelObserver, ModelRequest, WrappingBackend
 from vibe.core.messages import Usage
 from vibe.system.racing import bare_task_group
 
@@ -94,23 +94,21 @@ def usual_prices(provider: ProviderConfig, model: ModelConfig) -> tuple[float, f
     return costs[0] * MILLION / SHORT_PROMPT, costs[1] * MILLION / SHORT_PROMPT
 
 
-class PricedBackend:
+class PricedBackend(WrappingBackend):
     """Wraps a backend and adds the cost to its completions unless the provider reports it.
 
     An unknown cost stays None, never 0. The price list loads in a worker thread while the first call runs.
     """
 
-    def __init__(self, inner: ModelBackend, provider: ProviderConfig) -> None:
-        self._inner = inner
-        self._provider = provider
-        self._listed = is_listed(provider)
-        self._loaded = False
+    _provider: ProviderConfig
+    _loaded: bool = False
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call the inner backend, then add the cost."""
         model = request.model
-        if not self._listed or not (isinstance(model, ListedModel) or configured_cost(model, Usage()) is None):
-            completion = await self._inner.complete(request, observer)
+        is_priced = not isinstance(model, ListedModel) and configured_cost(model, Usage()) is not None
+        if is_priced or not is_listed(self._provider):
+            completion = await self.inner.complete(request, observer)
             return _with_cost(completion, configured_cost(model, completion.usage))
         completion = await self._complete_while_loading(request, observer)
         return _with_cost(completion, listed_cost(self._provider, model, completion.usage))
@@ -118,19 +116,15 @@ class PricedBackend:
     async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call the inner backend, loading the price list meanwhile if that has not been done."""
         if self._loaded:
-            return await self._inner.complete(request, observer)
+            return await self.inner.complete(request, observer)
         async with bare_task_group() as group:
             group.start_soon(self._load, request.model)
-            return await self._inner.complete(request, observer)
+            return await self.inner.complete(request, observer)
         raise AssertionError("unreachable")
 
     async def _load(self, model: ModelConfig) -> None:
         await anyio.to_thread.run_sync(listed_cost, self._provider, model, Usage(), abandon_on_cancel=True)
         self._loaded = True
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self._inner.aclose()
 
 
 def priced(provider: ProviderConfig, model: ModelConfig) -> ModelConfig | None:

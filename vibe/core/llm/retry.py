@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct, field, structs
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
-from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, Notice, RetryNotice
+from vibe.core.llm.port import Completion, Delta, ModelObserver, ModelRequest, Notice, RetryNotice, WrappingBackend
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -88,13 +88,12 @@ class _AttemptObserver:
         self._inner.notice(notice)
 
 
-class RetryingBackend(Struct):
+class RetryingBackend(WrappingBackend):
     """Wraps a backend and repeats failed calls by a ``RetryPolicy``.
 
     A call whose answer can't be understood is repeated ``protocol_retries`` times only.
     """
 
-    inner: ModelBackend
     policy: RetryPolicy
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
     clock: Callable[[], float] = anyio.current_time
@@ -160,10 +159,6 @@ class RetryingBackend(Struct):
             return ""
         longest = self.policy.max_total_seconds
         return f"; it asks to wait {failure.retry_after:g} s, and retry_max_seconds allows {longest:g} s in all"
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self.inner.aclose()
 
 
 def _final_error(failure: ModelError, attempts: int, note: str = "", *, unanswered: bool = False) -> ModelError:

@@ -358,7 +358,7 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
     safe = profile.safety is AgentSafety.SAFE
     if safe:
         view = view.only(lambda cls: _is_safe(cls) or (_can_be_held(cls) and cls.get_name() in profile.tool_tables))
-    problems = _problems(tools, profile)
+    problems = [*_problems(tools, profile)]
     if problems:
         raise BrokenAgentError(profile.name, problems)
 
@@ -417,23 +417,21 @@ def _overlaid(config: BaseToolConfig, table: Mapping[str, Any], *, may_widen: bo
         return config.model_copy(update={"permission": ToolPermission.NEVER})
 
 
-def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
-    """Return the entries in a profile's tables and tool lists that would have no effect, or the wrong one."""
-    known, problems = tools.known(), list[ConfigError]()
+def _problems(tools: ToolManager, profile: AgentProfile) -> Iterator[ConfigError]:
+    """Yield the entries in a profile's tables and tool lists that would have no effect, or the wrong one."""
+    known = tools.known()
     for tool, table in profile.tool_tables.items():
         if tool not in known:
             near = closest(tool, [*known, *TOOL_ALIASES], cutoff=MISSPELLED_RATIO)
             if near:
-                problems.append(_problem(profile, (tool,), f"is not a tool, {did_you_mean(near)}"))
+                yield _problem(profile, (tool,), f"is not a tool, {did_you_mean(near)}")
         elif tool in tools.available:
-            problems.extend(_table_problems(tools, profile, tool, table))
+            yield from _table_problems(tools, profile, tool, table)
     for key, patterns in (("enabled_tools", profile.enabled_tools), ("disabled_tools", profile.disabled_tools)):
         for pattern in patterns:
             near = closest(pattern, known, cutoff=MISSPELLED_RATIO) if pattern.isidentifier() else []
             if pattern not in {*known, *TOOL_ALIASES} and near:
-                what = f"{pattern!r} is not a tool, {did_you_mean(near)}"
-                problems.append(ConfigError(profile.where(key), key, what))
-    return problems
+                yield ConfigError(profile.where(key), key, f"{pattern!r} is not a tool, {did_you_mean(near)}")
 
 
 def _table_problems(

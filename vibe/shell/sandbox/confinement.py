@@ -501,7 +501,7 @@ class Confinement:
     def _inner_of(self, root: Path) -> tuple[Path, ...]:
         """Return the repositories below a root that existed before the first command."""
         if root not in self._inner:
-            self._inner[root] = inner_repositories(root)
+            self._inner[root] = tuple(inner_repositories(root))
         return self._inner[root]
 
     def _own_folders(self) -> tuple[Path, Path]:

@@ -36,9 +36,8 @@ BETWEEN_WORDS = re.compile(r"[\s\"'\\;|&<>()$`=,!]+")
 WORKTREE_CONFIG = re.compile(r"^\s*worktreeconfig\s*=\s*(?:true|yes|on|1)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
-def inner_repositories(root: Path) -> tuple[Path, ...]:
-    """Return the ``.git`` of each repository below ``root``, without its own. Reads the file system."""
-    found: list[Path] = []
+def inner_repositories(root: Path) -> Iterator[Path]:
+    """Yield the ``.git`` of each repository below ``root``, without its own. Reads the file system."""
     folders, seen = [str(root)], 0
     while folders and seen < MOST_ENTRIES:
         folder = folders.pop()
@@ -46,10 +45,9 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
         seen += len(entries)
         for entry in entries:
             if entry.name == ".git":
-                found += [Path(entry.path)] if folder != str(root) else []
+                yield from [Path(entry.path)] if folder != str(root) else []
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-    return tuple(found)
 
 
 def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -135,16 +135,9 @@ class Table:
         widths = [max(_cells(row[at]) if at < len(row) else 0 for row in self._rows) for at in range(len(self._sides))]
         widths = [max(1, width) for width in widths]
         room = max(cols - len(_BETWEEN) * (len(widths) - 1), _LEAST * len(widths))
-        while sum(widths) > room:
-            widest = max(widths)
-            others = sum(width for width in widths if width < widest)
-            many = widths.count(widest)
-            next_widest = max((width for width in widths if width < widest), default=0)
-            narrower = max(next_widest, (room - others) // many, 1)
-            if narrower >= widest:
-                narrower = widest - 1
-            widths = [narrower if width == widest else width for width in widths]
-        return widths
+        fitting = (most for most in range(room, 0, -1) if sum(min(width, most) for width in widths) <= room)
+        most = next(fitting)
+        return [min(width, most) for width in widths]
 
     def _line(self, row: list[Content], widths: list[int]) -> Iterator[Content]:
         cells = [cell.wrap(width) for cell, width in zip(row, widths, strict=False)]

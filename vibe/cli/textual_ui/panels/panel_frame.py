@@ -10,7 +10,8 @@ from itertools import accumulate
 from typing import ClassVar, Final
 
 from msgspec import Struct
-from rich.cells import cell_len
+from rich._wrap import divide_line
+from rich.cells import cell_len, chop_cells
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -80,22 +81,11 @@ class Line(Struct, frozen=True, kw_only=True):
 
 def row_starts(text: str, width: int, *, words: bool) -> list[int]:
     """Wrap a line of text to a width in cells, and return the index at which each row begins."""
+    if words:
+        return [0, *divide_line(text, width)]
     if text.isascii():
-        if len(text) <= width:
-            return [0]
-        if not words:
-            return list(range(0, len(text), width))
-    starts, used, after_blank = [0], 0, 0
-    for at, char in enumerate(text):
-        cells = 1 if " " <= char <= "~" else cell_len(char)
-        if used + cells > width and at > starts[-1] and not (words and char == " "):
-            cut = after_blank if words and after_blank > starts[-1] else at
-            starts.append(cut)
-            used = cell_len(text[cut:at])
-        used += cells
-        if char == " ":
-            after_blank = at + 1
-    return starts
+        return list(range(0, len(text) or 1, width))
+    return [0, *accumulate(map(len, chop_cells(text, width)))][:-1]
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
