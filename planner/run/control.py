@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import anyio.from_thread
 import anyio.lowlevel
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc.commands import Cancel, Pause
 from planner.state.changes import TOO_LATE
@@ -36,20 +36,19 @@ class Request(Struct, eq=False):
             tell(problem)
 
 
-class PlanControl:
+class PlanControl(Struct, eq=False):
     """Takes commands for one run of a plan, from any thread.
 
     Commands that come before the run are kept until it begins. Those that come after its end are answered as too late.
     """
 
-    def __init__(self) -> None:
-        self.requested = False
-        """True if steps should stop at the end of their current turn; it stays True for the rest of the run."""
-        self._open: list[Request] = []
-        self._deliver: Callable[[Request], object] | None = None
-        self._thread = 0
-        self._loop: anyio.lowlevel.EventLoopToken | None = None
-        self._is_over = False
+    requested: bool = False
+    """True if steps should stop at the end of their current turn; it stays True for the rest of the run."""
+    _open: list[Request] = field(default_factory=list[Request])
+    _deliver: Callable[[Request], object] | None = None
+    _thread: int = 0
+    _loop: anyio.lowlevel.EventLoopToken | None = None
+    _is_over: bool = False
 
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry out a command when its turn comes."""

@@ -390,17 +390,16 @@ class ConcurrentClaims(Protocol):
         ...
 
 
-class RunClaims:
+class RunClaims(Struct, eq=False):
     """Records which steps ran at the same time. A change of a file that one claimed is not tampering by another.
 
     A step in a worktree writes to the shared workspace when it is merged: what it claimed, or, without a claim,
     anything.
     """
 
-    def __init__(self) -> None:
-        self._begun: list[_Claim] = []
-        self._active: list[_Claim] = []
-        self._first: dict[str, tuple[int, tuple[_Claim, ...]]] = {}
+    _begun: list[_Claim] = field(default_factory=list[_Claim])
+    _active: list[_Claim] = field(default_factory=list[_Claim])
+    _first: dict[str, tuple[int, tuple[_Claim, ...]]] = field(default_factory=dict[str, tuple[int, tuple[_Claim, ...]]])
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:

@@ -411,16 +411,15 @@ _LOOK_BACK: Final = 8_000
 """The most characters of a part that are searched for repeated text."""
 
 
-class AnswerSoFar:
+class AnswerSoFar(Struct, eq=False):
     """The answer an agent is giving, joined from its parts if the output limit cuts it.
 
     ``text`` is the answer so far, without text that a later part repeats. ``cuts`` counts the turns in a row that
     were cut off.
     """
 
-    def __init__(self) -> None:
-        self.cuts = 0
-        self.text = ""
+    cuts: int = 0
+    text: str = ""
 
     @property
     def too_often(self) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from anyio import to_thread
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ipc import events as e
 from ipc.bus import EventBus, event_bus
@@ -62,12 +62,11 @@ PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "m
 """Codes of warnings about a passing state."""
 
 
-class WarningLog:
+class WarningLog(Struct, eq=False):
     """An ``EventSink`` that keeps the warnings for the run's record, each sentence once."""
 
-    def __init__(self) -> None:
-        self._sentences: dict[str, None] = {}
-        self._not_kept = 0
+    _sentences: dict[str, None] = field(default_factory=dict[str, None])
+    _not_kept: int = 0
 
     def publish(self, event: e.Event) -> None:
         """Keep the event if it is a warning about more than a passing state."""

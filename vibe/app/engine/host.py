@@ -39,14 +39,13 @@ class Hold(Struct, eq=False):
     """True while it is writing there."""
 
 
-class Workspaces:
+class Workspaces(Struct, eq=False):
     """The folders that the runs of a process work in, with any number of runs in each. Thread-safe."""
 
-    def __init__(self) -> None:
-        self.locks = FolderLocks()
-        """The locks of this process on folders that it writes in."""
-        self._holds: list[Hold] = []
-        self._lock = Lock()
+    locks: FolderLocks = field(default_factory=FolderLocks)
+    """The locks of this process on folders that it writes in."""
+    _holds: list[Hold] = field(default_factory=list[Hold])
+    _lock: Lock = field(default_factory=Lock)
 
     def enter(self, workspace: Path, name: str) -> Hold:
         """Register a run in a folder. Blocks."""

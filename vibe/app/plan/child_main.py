@@ -219,21 +219,20 @@ class _OpenLease(Struct, eq=False):
     answer: protocol.Granted | protocol.Refused | None = None
 
 
-class StepLink:
+class StepLink(Struct, eq=False):
     """The link to the run: an event sink, a stop signal and a source of leases, one for each process of a step.
 
     A message is with the run before ``send`` returns, so nothing is lost if this process dies a moment later. If the
     run does not keep up, the process waits.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self.requested = False
-        self.steering = Steering()
-        """Messages to the step's agent."""
-        self._transport = transport
-        self._capabilities: tuple[str, ...] = ()
-        self._leases = 0
-        self._waiting: dict[int, _OpenLease] = {}
+    _transport: Transport
+    requested: bool = False
+    steering: Steering = field(default_factory=Steering)
+    """Messages to the step's agent."""
+    _capabilities: tuple[str, ...] = ()
+    _leases: int = 0
+    _waiting: dict[int, _OpenLease] = field(default_factory=dict[int, _OpenLease])
 
     async def greet(self, capabilities: Sequence[str]) -> None:
         """Exchange greetings with the run: say what this process can do, and learn what the run can do.

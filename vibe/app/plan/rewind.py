@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -73,22 +73,22 @@ def left_busy(points: list[Point]) -> set[str]:
     return (before - set(last.ended)) | (set(last.begun) - set(last.ended))
 
 
-class RecordingExecutor:
+class RecordingExecutor(Struct, eq=False):
     """Has another executor do the steps, and records the files of the shared workspace around them.
 
     The branch of a step in a worktree is its record, so only its merge is noted. Steps that begin or end together share
     one snapshot. If files can't be recorded, there is one warning and the work continues.
     """
 
-    def __init__(self, inner: StepExecutor, log: PlanFilesLog, sink: EventSink) -> None:
-        self._inner = inner
-        self._log = log
-        self._sink = sink
-        self._lock = anyio.Lock()
-        self._begun: list[str] = []
-        self._ended: list[str] = []
-        self._asked = self._taken = 0
-        self._is_off = False
+    _inner: StepExecutor
+    _log: PlanFilesLog
+    _sink: EventSink
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _begun: list[str] = field(default_factory=list[str])
+    _ended: list[str] = field(default_factory=list[str])
+    _asked: int = 0
+    _taken: int = 0
+    _is_off: bool = False
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step; see ``StepExecutor``."""

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ipc.events import Event
 from vibe.view.agent_view import Key
@@ -45,18 +45,17 @@ Present: TypeAlias = Callable[[View, frozenset[Key]], object]
 """Updates widgets with the part of the state that changed; presenters are called in the order they were added."""
 
 
-class UIStateStore:
+class UIStateStore(Struct, eq=False):
     """An event sink that also takes changes of the screen, and passes all changes to presenters.
 
     ``wake`` is called when there is something to show, and not again until ``flush`` has shown it.
     """
 
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self.view = View()
-        self.screen = ScreenState()
-        self._wake = wake
-        self._presenters: list[Present] = []
-        self._changed: set[Key] = set()
+    _wake: Callable[[], object]
+    view: View = field(default_factory=View)
+    screen: ScreenState = field(default_factory=ScreenState)
+    _presenters: list[Present] = field(default_factory=list[Present])
+    _changed: set[Key] = field(default_factory=set[Key])
 
     def add(self, present: Present) -> None:
         """Add a presenter, which gets the changes from now on."""

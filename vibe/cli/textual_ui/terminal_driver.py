@@ -15,7 +15,7 @@ from functools import partial
 from selectors import EVENT_READ, SelectSelector
 from typing import Any, Final, TextIO, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from rich.cells import cell_len
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
@@ -88,19 +88,18 @@ class _Reading(Enum):
     """A paste was given up; what comes next may be the rest of it or keys."""
 
 
-class PasteStream:
+class PasteStream(Struct, eq=False):
     """Splits the text read from the terminal into keys (as strings), pastes, and reports of the background.
 
     The text may be cut anywhere. What could be the beginning of a mark is held back until more comes or until
     ``release``. A paste is held back until its end comes or until ``give_up``.
     """
 
-    def __init__(self) -> None:
-        self._reading = _Reading.KEYS
-        self._held = ""
-        """The end of the last text, which may be the beginning of a mark."""
-        self._pieces: list[str] = []
-        self._answer = ""
+    _reading: _Reading = _Reading.KEYS
+    _held: str = ""
+    """The end of the last text, which may be the beginning of a mark."""
+    _pieces: list[str] = field(default_factory=list[str])
+    _answer: str = ""
 
     @property
     def holds_escape(self) -> bool:

@@ -38,15 +38,14 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         return max(backoff, retry_after + self.initial_seconds * rng.random())
 
 
-class _SharedTries:
+class _SharedTries(Struct, eq=False):
     """Coordinates the calls to one provider: while it is unreachable, one call at a time tries and the others wait."""
 
-    def __init__(self) -> None:
-        self.completed = 0
-        """The number of complete answers."""
-        self.is_unreachable = False
-        self._trying: object = None
-        self._over = anyio.Event()
+    completed: int = 0
+    """The number of complete answers."""
+    is_unreachable: bool = False
+    _trying: object = None
+    _over: anyio.Event = field(default_factory=anyio.Event)
 
     def note_answer(self) -> None:
         """Note that an answer, or the start of one, has arrived."""
@@ -67,16 +66,15 @@ class _SharedTries:
             self._over.set()
 
 
-class _AttemptObserver:
+class _AttemptObserver(Struct, eq=False):
     """Marks the pieces of one attempt with its number, so that a screen can drop those of earlier attempts.
 
     ``answered`` is called when the first piece arrives.
     """
 
-    def __init__(self, inner: ModelObserver, attempt: int, answered: Callable[[], None]) -> None:
-        self._inner = inner
-        self._attempt = attempt
-        self._answered: Callable[[], None] | None = answered
+    _inner: ModelObserver
+    _attempt: int
+    _answered: Callable[[], None] | None
 
     def delta(self, delta: Delta, /) -> None:
         if self._answered is not None:

@@ -54,12 +54,11 @@ class TooComplexError(Exception):
         super().__init__(TOO_COMPLEX)
 
 
-class Patience:
+class Patience(Struct, eq=False):
     """Limits the CPU time of a judgement. Time spent waiting on a busy machine does not count."""
 
-    def __init__(self) -> None:
-        self._deadline = 0.0
-        self._calls = 0
+    _deadline: float = 0.0
+    _calls: int = 0
 
     def is_over(self) -> bool:
         """Return whether the time is up.

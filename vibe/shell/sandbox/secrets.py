@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path, PurePath
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from vibe.shell.sandbox.control import FILES
 from vibe.system.files import entries_of, text_of
@@ -255,11 +255,10 @@ class _Folder(Struct, frozen=True):
     folders: tuple[str, ...]
 
 
-class SecretSearch:
+class SecretSearch(Struct, eq=False):
     """Searches folders for secrets by name. A folder that hasn't changed since is not searched again."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, _Folder] = {}
+    _known: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
 
     def below(self, folders: Iterable[Path]) -> tuple[Path, ...] | None:
         """Return the secrets below ``folders``, with links resolved, or None if there is too much to search.

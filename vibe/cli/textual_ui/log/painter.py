@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
@@ -95,7 +95,7 @@ class GrowingLine(Struct):
         return [*self.finished, *rows]
 
 
-class AnswerRows:
+class AnswerRows(Struct, eq=False):
     """Lays out one Markdown answer at a fixed width, reusing finished rows while the text is still streaming.
 
     A top-level block is finished once an empty line or complete lines of another one follow it. Finished blocks are the
@@ -103,14 +103,13 @@ class AnswerRows:
     ``_parts`` holds the rows of the unfinished block's parts, which are reused for parts that did not change.
     """
 
-    def __init__(self, lay_out: LayOut, cols: int) -> None:
-        self._lay_out = lay_out
-        self.cols = cols
-        self.done = ""
-        self._seen = 0
-        self._kept: list[Row] = []
-        self._parts: dict[object, list[Row]] = {}
-        self._line: GrowingLine | None = None
+    _lay_out: LayOut
+    cols: int
+    done: str = ""
+    _seen: int = 0
+    _kept: list[Row] = field(default_factory=list[Row])
+    _parts: dict[object, list[Row]] = field(default_factory=dict[object, list[Row]])
+    _line: GrowingLine | None = None
 
     def rows(self, text: str, *, ended: bool) -> list[Row]:
         """Return the rows of a text that is still streaming or has ``ended``, and begins with what is ``done``."""
@@ -173,12 +172,6 @@ class Painter:
         self._widget = widget
         self._answers: dict[LogEntry, AnswerRows] = {}
         self._drawn: dict[LogEntry, dict[tuple[int, tuple[Piece, ...]], Row]] = {}
-        self._kinds: dict[str, Callable[[LogEntry], Iterator[LogBlock]]] = {
-            "user": _prompt,
-            "reasoning": _reasoning,
-            "note": _note,
-            "shell": _shell,
-        }
 
     def rows(self, entry: LogEntry, cols: int) -> list[Row]:
         """Return all rows of an entry at a width."""
@@ -189,7 +182,7 @@ class Painter:
         if entry.kind == "turn":
             line = styled(clean_line(entry.text), "$foreground-muted").truncate(cols - GUTTER - 1, ellipsis=True)
             return lay_out(self._widget, [LogBlock(line)], cols)
-        kind = self._kinds.get(entry.kind)
+        kind = _KINDS.get(entry.kind)
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 
     def forget(self) -> None:
@@ -324,3 +317,6 @@ def _hidden(count: int, entry: LogEntry) -> Content:
     """Return the line in place of those left out; a click on it shows them."""
     text = f"… {count} more lines" + ("" if entry.whole else ": click, or Alt+M in the chat")
     return styled(text, "italic $foreground-muted").stylize(Style.from_meta({WHOLE: True}))
+
+
+_KINDS: Final = {"user": _prompt, "reasoning": _reasoning, "note": _note, "shell": _shell}

@@ -254,12 +254,11 @@ FOR_SCREEN: Final = frozenset({"tab", "shift+tab"})
 """The keys that an inactive panel leaves to the screen, besides those with Ctrl or Alt and F1 to F12."""
 
 
-class TypingGuard:
+class TypingGuard(Struct, eq=False):
     """Tells whether the person is in the middle of typing; ``clock`` returns monotonic seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._typed_at: float | None = None
+    _clock: Callable[[], float] = time.monotonic
+    _typed_at: float | None = None
 
     @property
     def is_typing(self) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
@@ -19,33 +20,26 @@ SEEN_SECONDS: Final = 0.5
 """The time that choices must be visible before Enter takes one; pressed earlier, it can't be meant for them."""
 
 
-class StartPage:
+class StartPage(Struct, eq=False):
     """Draws the start screen's facts as they come in.
 
     Once its choices are there, keys move among them while the prompt is empty, and ``take`` gets the chosen one.
     ``now`` returns Unix seconds, ``clock`` monotonic ones.
     """
 
-    def __init__(
-        self,
-        log: ChatLog,
-        take: Callable[[StartChoice], object],
-        now: Callable[[], float],
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.facts = StartFacts(version="", folder="")
-        self._log = log
-        self._take = take
-        self._now = now
-        self._clock = clock
-        self._entry: LogEntry | None = None
-        self._marked: int | None = None
-        """The index of the marked choice; None while keys don't go to the choices."""
-        self._seen_at: float | None = None
-        """The monotonic time at which the choices first became visible; None before that."""
-        self._is_closed = False
-        self._keeps_rows = False
-        """True while empty rows take the place of the key hints, so that nothing moves while the person types."""
+    _log: ChatLog
+    _take: Callable[[StartChoice], object]
+    _now: Callable[[], float]
+    _clock: Callable[[], float] = monotonic
+    facts: StartFacts = StartFacts(version="", folder="")
+    _entry: LogEntry | None = None
+    _marked: int | None = None
+    """The index of the marked choice; None while keys don't go to the choices."""
+    _seen_at: float | None = None
+    """The monotonic time at which the choices first became visible; None before that."""
+    _is_closed: bool = False
+    _keeps_rows: bool = False
+    """True while empty rows take the place of the key hints, so that nothing moves while the person types."""
 
     def begin(self, facts: StartFacts) -> None:
         """Begin a new start screen at the end of the log, and close an earlier one."""

@@ -224,12 +224,11 @@ def _image(image: Image) -> Block:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-class _WireIds:
+class _WireIds(Struct, eq=False):
     """Makes the ids of calls acceptable to the API: letters, digits, ``_`` and ``-``, unique in a conversation."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._waiting: dict[str, deque[str]] = {}
+    _taken: set[str] = field(default_factory=set[str])
+    _waiting: dict[str, deque[str]] = field(default_factory=dict[str, deque[str]])
 
     def renamed(self, message: Message) -> Message:
         """Return the message with acceptable ids, which is the same object if its own ids are."""
@@ -315,20 +314,19 @@ def messages_reader(errors: ErrorMapper) -> StreamReader:
     return StreamReader(errors, lambda answer: _MessageTaker(answer, errors).take)
 
 
-class _MessageTaker:
+class _MessageTaker(Struct, eq=False):
     """Adds the events of one answer to its builder."""
 
-    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper) -> None:
-        self._answer = answer
-        self._errors = errors
-        self._open: dict[int, _OpenBlock] = {}
-        self._last = -1
-        self._without_arguments: list[int] = []
-        """The calls that closed without arguments: they have none, unless the output limit cut the last one off."""
-        self._ids: set[str] = set()
-        self._usage: dict[str, int] = {}
-        self._early_reason: str | None = None
-        """The stop reason that came with the start of the message; it counts once the message has ended."""
+    _answer: AnswerBuilder
+    _errors: ErrorMapper
+    _open: dict[int, _OpenBlock] = field(default_factory=dict[int, _OpenBlock])
+    _last: int = -1
+    _without_arguments: list[int] = field(default_factory=list[int])
+    """The calls that closed without arguments: they have none, unless the output limit cut the last one off."""
+    _ids: set[str] = field(default_factory=set[str])
+    _usage: dict[str, int] = field(default_factory=dict[str, int])
+    _early_reason: str | None = None
+    """The stop reason that came with the start of the message; it counts once the message has ended."""
 
     def take(self, data: str) -> bool:
         event = decoded(_event, data)
