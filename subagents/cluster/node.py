@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 import time
-import warnings
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -148,12 +147,16 @@ def main(words: Sequence[str]) -> None:
     """Run a node until it ends."""
     kind, address, slots, folder, parent, count, *certificates = words
     die_with(int(parent))
-    warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address")  # said if there is no internet
     handler = logging.StreamHandler()
     handler.setFormatter(NodeFormatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler])
     own = fork_workers(Path(folder), int(count)) / "dask" if int(count) else folder
-    anyio.run(serve, kind, address, int(slots), str(own), certificates)
+    try:
+        anyio.run(serve, kind, address, int(slots), str(own), certificates)
+    except RuntimeError as error:  # what Dask makes of any error at the start
+        if not isinstance(error.__cause__, OSError):
+            raise
+        sys.exit(f"{error} {error.__cause__}")
 
 
 if __name__ == "__main__":

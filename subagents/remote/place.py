@@ -228,7 +228,7 @@ class WorkerPlace:
                 await to_thread.run_sync(self._remove_old)
 
     def _remove_old(self) -> None:
-        """Remove all but the most recently used projects and templates. Blocks.
+        """Remove all but the most recently used projects and templates, and packs that broke off. Blocks.
 
         No attempt may be prepared meanwhile.
         """
@@ -239,6 +239,8 @@ class WorkerPlace:
         for path in (*self._projects.glob("*.git"), *self._templates.glob("*")):
             if path not in kept:
                 path.unlink() if path.suffix == DONE else shutil.rmtree(path, ignore_errors=True)
+        for rest in self._projects.glob("*.git/objects/pack/tmp_*"):
+            rest.unlink()
 
     async def sweep(self) -> None:
         """Forget runs that have had no attempt here for KEPT_SECONDS."""

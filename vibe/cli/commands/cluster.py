@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anyio.lowlevel import checkpoint
+from anyio import to_thread
 from msgspec import to_builtins
 
 from subagents.remote.places import WorkerSettings
@@ -46,11 +46,11 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
         raise CommandLineError(f"{address.text} needs no scheduler: each run starts its own workers")
     certificates = read_certificates(config.certificates) if address.is_encrypted else None
     host = address.host if args.address or not address.is_encrypted else ALL_NETWORKS
-    check_free(address, host.strip("[]"))
     listening = f"{address.text.partition(':')[0]}://{host}:{address.port}"
     with TemporaryDirectory(prefix="vibe-scheduler-") as folder:
         node = Node(address=listening, certificates=certificates, environ=env.environ, folder=Path(folder))
-        return _serve(node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env)
+        ready = partial(to_thread.run_sync, check_free, address, host.strip("[]"))
+        return _serve(node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env, ready)
 
 
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
@@ -91,7 +91,7 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     env.answer(args, {"workers": to_builtins(workers)}, map(worker_line, workers) if workers else none)
 
 
-def _serve(node: Node, sentence: str, env: CliEnvironment, ready: Callable[[], Awaitable[object]] = checkpoint) -> int:
+def _serve(node: Node, sentence: str, env: CliEnvironment, ready: Callable[[], Awaitable[object]]) -> int:
     """Run a node and print its address each time it starts."""
 
     def tell(address: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -32,6 +34,28 @@ def test_a_scheduler_is_not_started_where_another_listens() -> None:
         with pytest.raises(EnvironmentFailure, match="Address already in use: end what does, or name another ADDRESS"):
             check_free(address, address.host)
     check_free(address, address.host)
+
+
+def test_a_scheduler_whose_port_was_taken_meanwhile_says_so_in_a_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        taken = Node(address=address, certificates=None, environ=environment(), folder=tmp_path)
+
+        ended = subprocess.run(taken.argv(), env=environment(), capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr == "Scheduler failed to start. [Errno 98] Address already in use\n"
+
+
+def test_a_table_of_versions_is_not_printed_to_who_runs_a_plan() -> None:
+    warn = (
+        "import warnings\nimport subagents.cluster\nfrom distributed.versions import VersionMismatchWarning\n"
+        "warnings.warn(VersionMismatchWarning('Mismatched versions found\\n\\n+---+'))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", warn], env=environment(), capture_output=True, text=True, check=True)
+
+    assert ended.stderr == ""
 
 
 def test_a_worker_whose_folder_can_not_be_made_says_so(tmp_path: Path) -> None:

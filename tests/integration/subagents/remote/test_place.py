@@ -158,11 +158,15 @@ async def test_projects_and_templates_but_those_used_last_are_removed_once_no_ru
     for number in range(501):
         (projects / "9.git" / "objects" / "pack" / f"{number}.pack").touch()
     os.utime(projects / "9.git", (9, 9))
+    cut = projects / "11.git" / "objects" / "pack" / "tmp_pack_Xy12"  # git was killed, or the disk was full
+    cut.touch()
+    os.utime(projects / "11.git", (11, 11))
     (templates / "unmade").mkdir()
     place = WorkerPlace(tmp_path, environment())
 
     await to_thread.run_sync(place.prepare)
 
+    assert not cut.exists()
     assert {path.name for path in projects.iterdir()} == {f"{number}.git" for number in (4, 5, 6, 7, 8, 10, 11)}
     assert {path.name for path in templates.iterdir()} == {f"{n}{end}" for n in range(4, 12) for end in ("", ".done")}
     (templates / "unmade").mkdir()
