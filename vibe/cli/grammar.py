@@ -220,7 +220,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "plan:any": _word("FILE|ID", "a plan file, '-' for stdin, a plan's id, or a name of `vibe plan library`"),
     "--format:graph": _choice("default: tree", "tree", "mermaid", "dot", "svg", default="tree"),
     "step:items": _word("STEP", "of this step, the steps for its items", nargs="?"),
-    "--page": _word("N", "of its items, this page (default: 1)", type=_positive_int, default=1),
+    "--page": _word("N", "with STEP: of its items, this page (default: 1)", type=_positive_int, default=1),
     "step:log": _word("STEP", "of this step only", nargs="?"),
     "--follow": _flag("keep printing while the plan runs"),
     "--follow:runs": _flag("keep printing: a line for each change"),

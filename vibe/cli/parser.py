@@ -78,7 +78,16 @@ class Parser(argparse.ArgumentParser):
             self._is_within = False
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
+        self._check_companions(known)
         return known, rest
+
+    def _check_companions(self, args: argparse.Namespace) -> None:
+        """Refuse an argument that means nothing by itself: its help begins with the one it goes with."""
+        given = [name for action in self._given(args) for name in _names(action)]
+        for action in self._given(args):
+            companion = re.match(r"with (\S+):", action.help or "")
+            if companion and companion[1] not in given:
+                raise CommandLineError(f"{_names(action)[-1]} goes with {companion[1]}: add that, or leave it out")
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print, with the closest known word if one was unknown."""
@@ -101,11 +110,12 @@ class Parser(argparse.ArgumentParser):
 
     def options_set(self, args: argparse.Namespace) -> list[str]:
         """Return the options of this command whose value differs from the default."""
-        return [
-            action.option_strings[-1]
-            for action in self._actions
-            if action.option_strings and getattr(args, action.dest, None) not in (action.default, None, False, (), [])
-        ]
+        return [action.option_strings[-1] for action in self._given(args) if action.option_strings]
+
+    def _given(self, args: argparse.Namespace) -> list[argparse.Action]:
+        """Return the arguments of this command whose value differs from the default."""
+        unset = (None, False, (), [])
+        return [one for one in self._actions if getattr(args, one.dest, None) not in (one.default, *unset)]
 
     def options(self) -> Iterator[str]:
         """Yield all options of this command and its subcommands, whose unknown words argparse reports from the top."""
@@ -122,6 +132,11 @@ ELSEWHERE = {
     "-v": "use `vibe --version`",
 }
 """Options of Mistral Vibe, with what to use instead."""
+
+
+def _names(action: argparse.Action) -> Sequence[str]:
+    """Return all forms of an option, or the name of a positional argument."""
+    return action.option_strings or [str(action.metavar)]
 
 
 def _with_hint(message: str, options: Sequence[str], otherwise: str) -> str:

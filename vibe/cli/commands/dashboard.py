@@ -53,8 +53,6 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         if args.follow or args.plain:
             raise CommandLineError("--web shows a page: leave out --follow and --plain")
         return _web(args, env)
-    if args.run or args.port or args.control or args.allow_host or args.name or args.open:
-        raise CommandLineError("a RUN, --port, --control, --allow-host, --name and --open go with --web: add it")
     if args.follow:
         return anyio.run(_follow, args, env)
     if not args.plain and args.output == "text" and draws(env) and env.stdin.isatty() and env.stdout.isatty():

@@ -33,8 +33,6 @@ OPERATION_LENGTH = 400
 def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Read the change, apply it, and print it."""
     limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
-    if args.yes and args.ask is None:
-        raise CommandLineError("--yes works only with --ask")
     if args.ask is not None:
         if limits:
             raise CommandLineError("--ask can't change limits: give them without --ask")

@@ -26,6 +26,8 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     review = PlanReview(env, args.plan)
     step_id: str = args.step or ""
     if args.comment or args.reject:
+        if args.file or args.diff:
+            raise CommandLineError("FILE and --diff only show changes: repeat --reject for each file, and leave them out")
         comments = [_comment(review, place, text, step_id) for place, text in args.comment]
         rejected = [Rejection(review.of(path, step_id), args.force) for path in args.reject]
         host = env.as_writer()

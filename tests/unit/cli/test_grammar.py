@@ -1,0 +1,58 @@
+"""Covers ``vibe.cli.grammar``: its help, and arguments that mean nothing by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from vibe.cli.environment import Arguments
+from vibe.cli.grammar import GRAMMAR, read_words
+from vibe.cli.parser import CommandLineError, TextRequested
+
+
+@pytest.mark.parametrize("line", ["", *GRAMMAR])
+def test_help_fits_eighty_columns(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    with pytest.raises(TextRequested) as shown:
+        read_words([*line.split(), "--help"], Arguments())
+
+    assert [long for long in shown.value.text.splitlines() if len(long) > 80] == []
+
+
+@pytest.mark.parametrize("line", GRAMMAR)
+def test_help_says_what_the_command_does(line: str) -> None:
+    with pytest.raises(TextRequested) as shown:
+        read_words([*line.split(), "--help"], Arguments())
+
+    about = GRAMMAR[line].about
+    _, described, *_ = shown.value.text.split("\n\n")
+    assert " ".join(described.split()) == f"{about[0].upper()}{about[1:]}."
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("dashboard some-run", "RUN goes with --web: add that, or leave it out"),
+        ("dashboard --follow --port 8000", "--port goes with --web: add that, or leave it out"),
+        ("dashboard --control", "--control goes with --web: add that, or leave it out"),
+        ("plan status latest --page 2", "--page goes with STEP: add that, or leave it out"),
+        ("plan review latest --diff --force", "--force goes with --reject: add that, or leave it out"),
+        ("plan edit latest --max-tokens 5 --yes", "--yes goes with --ask: add that, or leave it out"),
+    ],
+)
+def test_an_argument_that_means_nothing_by_itself_is_not_ignored(line: str, sentence: str) -> None:
+    with pytest.raises(CommandLineError, match=f"^{sentence}$"):
+        read_words(line.split(), Arguments())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dashboard --web some-run --port 8000 --control --allow-host a --name b --open",
+        "plan status latest step --page 2",
+        "plan review latest --reject a.txt --force",
+        "plan edit latest --yes --ask More",
+    ],
+)
+def test_beside_what_it_goes_with_it_is_taken(line: str) -> None:
+    read_words(line.split(), Arguments())
