@@ -99,8 +99,8 @@ def _check_new(args: Arguments) -> None:
     """
     if (args.file is None) is not args.demo:
         raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
-    if args.detach and args.dry_run:
-        raise CommandLineError("--dry-run runs nothing: leave --detach out")
+    if args.dry_run and (args.detach or args.report):
+        raise CommandLineError("--dry-run runs nothing: leave --detach and --report out")
     if args.input and (args.file == "-" or args.dry_run):
         raise CommandLineError("--input json takes commands from standard input: name a file, and leave --dry-run out")
 
