@@ -86,7 +86,7 @@ def test_a_rejected_file_is_as_it_was_before_its_step(vibe: VibeCommand, write_p
     plan_id = run(vibe, write_plan, steps, (command_step("check", "true", depends_on=["totals"]), {}))
 
     half = vibe("plan", "review", plan_id, "--reject", "shop/cart.py", "made.txt")
-    assert (half.code, "repeat --reject for each file" in half.err) == (2, True), "made.txt would be kept without a word"
+    assert (half.code, "repeat --reject for a file" in half.err) == (2, True), "made.txt would be kept without a word"
 
     rejected = vibe(
         "plan", "review", plan_id, "--reject", "shop/cart.py", "--reject", "made.txt", "--reject", "notes.txt"

@@ -27,7 +27,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     step_id: str = args.step or ""
     if args.comment or args.reject:
         if args.file or args.diff:
-            raise CommandLineError("FILE and --diff only show changes: repeat --reject for each file, and leave them out")
+            raise CommandLineError("FILE and --diff only show changes: leave them out, and repeat --reject for a file")
         comments = [_comment(review, place, text, step_id) for place, text in args.comment]
         rejected = [Rejection(review.of(path, step_id), args.force) for path in args.reject]
         host = env.as_writer()
