@@ -114,8 +114,7 @@ class Parser(argparse.ArgumentParser):
 
     def _given(self, args: argparse.Namespace) -> list[argparse.Action]:
         """Return the arguments of this command whose value differs from the default."""
-        unset = (None, False, (), [])
-        return [one for one in self._actions if getattr(args, one.dest, None) not in (one.default, *unset)]
+        return [one for one in self._actions if getattr(args, one.dest, None) not in (one.default, None, False, (), [])]
 
     def options(self) -> Iterator[str]:
         """Yield all options of this command and its subcommands, whose unknown words argparse reports from the top."""

@@ -49,8 +49,8 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
     listening = f"{address.text.partition(':')[0]}://{host}:{address.port}"
     with TemporaryDirectory(prefix="vibe-scheduler-") as folder:
         node = Node(address=listening, certificates=certificates, environ=env.environ, folder=Path(folder))
-        ready = partial(to_thread.run_sync, check_free, address, host.strip("[]"))
-        return _serve(node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env, ready)
+        sentence = "scheduler at {}; `vibe cluster worker {}` adds a worker"
+        return _serve(node, sentence, env, lambda: to_thread.run_sync(check_free, address, host.strip("[]")))
 
 
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
