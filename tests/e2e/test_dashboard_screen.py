@@ -68,7 +68,7 @@ def test_a_signal_or_ctrl_d_ends_it_attached_or_not(
         tmux.wait_for("/help lists what you can send it")  # the list shows the answers as well
         tmux.wait_for("y yes")
         tmux.press("Escape")
-        tmux.wait_for("Ask anything")
+        tmux.wait_for("tells a step's agent something")
     if sign is None:
         tmux.press("C-d")
     else:

@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         for action in self._given(args):
             companion = re.match(r"with (\S+):", action.help or "")
             if companion and companion[1] not in given:
-                raise CommandLineError(f"{_names(action)[-1]} goes with {companion[1]}: add that, or leave it out")
+                raise CommandLineError(f"{_names(action)[-1]} goes with {companion[1]}: add it")
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print, with the closest known word if one was unknown."""

@@ -64,8 +64,9 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
         "samples": [] if begun is None else samples_of(begun.samples),
     }
     if plan is not None and proposal is not None and listed["status"] != "active":
-        row |= {"kind": "proposal", "title": proposal.goal[:TITLE_CHARACTERS], "reason": expected(proposal)}
-        row |= {"total": plan.total, "counts": {"pending": plan.total}}
+        row |= {"kind": "proposal", "title": proposal.goal[:TITLE_CHARACTERS]}
+        words = f"{listed['status']} ({expected(proposal)})"
+        row |= {"total": plan.total, "counts": {"pending": plan.total}, "words": words}
     return trim(row, "title")
 
 

@@ -32,12 +32,12 @@ def test_help_says_what_the_command_does(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("dashboard some-run", "RUN goes with --web: add that, or leave it out"),
-        ("dashboard --follow --port 8000", "--port goes with --web: add that, or leave it out"),
-        ("dashboard --control", "--control goes with --web: add that, or leave it out"),
-        ("plan status latest --page 2", "--page goes with STEP: add that, or leave it out"),
-        ("plan review latest --diff --force", "--force goes with --reject: add that, or leave it out"),
-        ("plan edit latest --max-tokens 5 --yes", "--yes goes with --ask: add that, or leave it out"),
+        ("dashboard some-run", "RUN goes with --web: add it"),
+        ("dashboard --follow --port 8000", "--port goes with --web: add it"),
+        ("dashboard --control", "--control goes with --web: add it"),
+        ("plan status latest --page 2", "--page goes with STEP: add it"),
+        ("plan review latest --diff --force", "--force goes with --reject: add it"),
+        ("plan edit latest --max-tokens 5 --yes", "--yes goes with --ask: add it"),
     ],
 )
 def test_an_argument_that_means_nothing_by_itself_is_not_ignored(line: str, sentence: str) -> None:
