@@ -1263,6 +1263,34 @@ async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: Vib
         await to_thread.run_sync(are_read, page)
 
 
+async def test_earlier_entries_leave_the_reader_where_they_were(vibe: VibeCommand, browser: Browser) -> None:
+    body = "document.querySelector('#step .body')"
+    seen = (
+        f"[...document.querySelectorAll('#step .e')].find((one) => one.getBoundingClientRect().top >="
+        f"{body}.getBoundingClientRect().top + 30)?.textContent"
+    )
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.agent_says("a", e.UserMessageEvent(text="", images=2))
+        for number in range(MOST_ENTRIES + 100):
+            run.agent_says("a", e.AssistantEvent(text=f"word {number}", message_id=str(number)))
+        page = await opened(browser, vibe, "plan-1")
+
+        def reads() -> None:
+            page.click("#dag [data-step=a]")
+            page.wait("document.querySelector('#step .older')")
+            page.run(f"{body}.scrollTop = 0")
+            before = page.run(seen)
+            page.click("#step .older")
+            page.wait("[...document.querySelectorAll('#step .e')].some((one) => one.textContent === 'word 0')")
+            assert page.run(seen) == before
+            assert "[2 images]" in page.run(f"{body}.textContent")
+            is_quiet(page)
+
+        await to_thread.run_sync(reads)
+
+
 async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand, browser: Browser) -> None:
     """The next command clears a refusal, failed changes are requested again, and one click stops no other run."""
     async with running(vibe.home) as run, running(vibe.home, "two", "plan-2") as other:

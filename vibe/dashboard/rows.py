@@ -21,6 +21,7 @@ from vibe.dashboard.answers import RefusedError
 from vibe.dashboard.drawing import layout_row
 from vibe.dashboard.table import Row, RowTable
 from vibe.front.event_text import bounds, forecast
+from vibe.system.plain_text import counted
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
 from vibe.view.plan_view import RUNNING, CheckView, PlanView, SampleView, StepView
 from vibe.view.view import AnsweredView, NoticeView, View
@@ -191,6 +192,8 @@ def entry_row(entry: EntryView) -> dict[str, Any]:
     row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, "kind", "text", "name", "status", "cut", "by")}
     if isinstance(entry, CallView):
         row |= _call(entry)
+    if entry.images:
+        row["text"] = f"{entry.text}\n[{counted(entry.images, 'image')}]".lstrip()
     return trim(row, "n")
 
 

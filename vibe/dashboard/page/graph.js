@@ -1,4 +1,4 @@
-// Draws the plan: a box per step, or a cell if many share one; on narrow pages an outline in plan order.
+// Draws the plan: a box per step, or a cell if many share one; if narrow, an outline.
 import { $, WORD, become, count, cut, draw, figure, h, inList, inWords, list, mark, s, seconds, tick, tone,
   words } from "./words.js";
 import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";

@@ -146,10 +146,10 @@ function sort() {
   return { ids: rows.map(([id]) => id), lists };
 }
 export const stepIds = () => (sorted ??= sort()).ids;
-/** The steps made for the items of a step's list, or the steps of the plan itself. */
+/** The steps made for a list's items, or those of the plan itself. */
 export const itemsOf = (id = "") => (stepIds(), sorted.lists.get(id) ?? []);
 export const steps = () => stepIds().map((id) => [id, step(id)]);
-/** All changes of steps' statuses, whatever time is viewed, each with the time of the next one. */
+/** All changes of steps' statuses, at whatever time, each with the time of the next. */
 export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
   ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
 const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = "n title mode depends_on order max_tokens",

@@ -1,4 +1,4 @@
-// Shows the open step: status, transcript, changes and details; and the transcript of a conversation.
+// Shows the open step, and the transcript of a conversation.
 import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, onEnter, pill, seconds, sure, tabs,
   tick, tone, words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
@@ -63,7 +63,7 @@ function showTabs(box, row, list) {
     changed("tab"))));
 }
 
-/** The steps made for a list: failed and running ones first, and the rest `PAGE` at a time. */
+/** The steps made for a list: failed and running first, the rest `PAGE` at a time. */
 function showItems(box) {
   const rank = (row) => (row.status === "failed" ? 0 : ["now", "ask"].includes(tone(statusOf(row))) ? 1 : 2);
   const all = itemsOf(ui.step).map((id) => [id, step(id)]).sort(by(rank));
@@ -102,13 +102,15 @@ function showTranscript(box, keys, isNew, none) {
     kept.asked = from;
     const { entries: rows = [], ok } = await ask(stepPath() + `?before=${from}&limit=200`);
     if (!ok) kept.asked = 0;
+    kept.low = box.scrollHeight - box.scrollTop;
     kept.rows.unshift(...rows.map((row) => [`${row.agent ?? agent}:${row.n}`, row]));
     changed("entries");
   };
   draw(box, from > 1 && !isPast() && h("button.older", { onclick: fetchOlder }, "Earlier entries"),
     list.map(([key, row]) => (!keys.has("entry:" + key) && known.get(key)) || entryOf(key, row)),
     !list.length && h("p.empty", tables.step.isRead ? none : "Reading it."));
-  if (isAtEnd) box.scrollTop = box.scrollHeight;
+  if (isAtEnd || kept.low) box.scrollTop = box.scrollHeight - (kept.low ?? 0);
+  delete kept.low;
 }
 
 function entryOf(key, row) {
