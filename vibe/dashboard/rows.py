@@ -93,7 +93,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
         "n": number,
         **fields(step, *STEP),
         "tolerated": step.state.tolerated,
-        "reason": step.reason[:REASON_CHARACTERS],
+        "reason": step.state.reason,
         "why": (step.state.detail or reason_text(step.state.reason))[:REASON_CHARACTERS],
         "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
         "asks": asks(plan, step),

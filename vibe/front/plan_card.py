@@ -132,7 +132,7 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
             why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
             lines.append([("  ", ""), (name, "bold"), (middle + why + end, "muted")])
         elif step.status == "failed":
-            lines.append([("  ", ""), (name, "bold failed"), (f"  {one_line(step.why, 400)}", "")])
+            lines.append([("  ", ""), (name, "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
     for name, taken in plan.state.decisions.items():
         chosen = one_line(labelled(taken, taken.selections))
         by = {"user": "as you decided", "default": "by default", "timeout": "by default, nobody answered"}
@@ -373,7 +373,7 @@ def doing(step: StepView, plan: PlanView, now: float) -> Piece:
     if state == "ask":
         return (one_line(_question(step, plan), 400), "warn")
     if state == "failed":
-        return (one_line(step.why, 400), "failed")
+        return (one_line(step.reason, 400), "failed")
     if state == "done":
         return _done(step)
     if state == "later":

@@ -188,15 +188,10 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
 
     @property
     def reason(self) -> str:
-        """The reason for its status."""
+        """The reason for its status; of a failed command, only the sentence about its exit code."""
         if self.state.reason == CHECK and self.failing:
             return f"check failed: {self.failing}"
-        return ": ".join(filter(None, (self.state.reason, self.state.detail)))
-
-    @property
-    def why(self) -> str:
-        """The reason in words for people: of a failed command, only the sentence about its exit code."""
-        return self.reason.removeprefix("exit_code: ")
+        return ": ".join(filter(None, (self.state.reason, self.state.detail))).removeprefix("exit_code: ")
 
     @property
     def failing(self) -> str:

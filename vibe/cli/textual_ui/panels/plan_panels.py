@@ -73,7 +73,7 @@ class FailedPanel(PlanPanel):
         title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
         lines = self._head((one_line(name), "bold"), (title, ""))
         for check in [check for check in step.checks.values() if check.status == "failed"] or [None]:
-            what, facts = (step.why, "") if check is None else (check.command, _tries(check))
+            what, facts = (step.reason, "") if check is None else (check.command, _tries(check))
             text = Content.assemble(("✗ ", self.COLOUR), one_line(what, LONGEST))
             lines.append(Line(text=text, lead="  ", indent=2, facts=facts))
         rows = [row for row in clean(failed_output(step).expandtabs(4)).split("\n") if row.strip()]
