@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -90,21 +91,6 @@ class HostCommands:
 
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex
-        is_check = purpose is Purpose.VERIFY
-        base = child_environ(self._environ) if is_check else command_environ(self._environ) | NOT_INTERACTIVE
-        environ = {**base, **self._variables}
-
-        async def stream(piece: OutputPiece) -> None:
-            self._sink.publish(
-                ToolStreamEvent(
-                    tool_call_id=call_id,
-                    tool=TOOL_NAME,
-                    text=self.masked(piece.text),
-                    stream=piece.stream,
-                    dropped_bytes=piece.dropped_bytes,
-                )
-            )
-
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=call_id,
@@ -114,36 +100,11 @@ class HostCommands:
             )
         )
         self._log.note(f"== {self._heading(purpose)}\n$ {command}")
-        confinement = self._run_context.confinement
-        if not is_check and confinement is not None and not confinement.required:
-            confinement = None
-        starts = 0
-        while True:
-            starts += 1
-            shell = await shell_command(command, environ, confinement, self._place)
-            try:
-                ended = await run_command(
-                    shell.command.argv,
-                    cwd=self._root,
-                    environ=shell.command.environ,
-                    timeout=self._run_context.verify_seconds if is_check else None,
-                    on_output=stream,
-                    limit=OutputLimit(log=self._log),
-                )
-            except BaseException:
-                await self._close_log("stopped before it ended")
-                raise
-            finally:
-                set_aside = await shell.put_aside()
-            if starts == MOST_STARTS or not shell.is_unbegun(ended):
-                break
-        result = shell.annotated(ended)
-        left_running = f"[{ended.left_running}]" if ended.left_running else ""
-        if left_running:
-            self._sink.publish(WarningEvent(code="left_running", message=f"{purpose.value}: {ended.left_running}"))
-        for note in filter(None, (set_aside, left_running)):
-            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip())
-        notes = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
+        try:
+            result, notes = await self._ended(command, purpose, partial(self._show, call_id))
+        except BaseException:
+            await self._close_log("stopped before it ended")
+            raise
         await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", notes)
         self._sink.publish(
             ToolResultEvent(
@@ -161,6 +122,51 @@ class HostCommands:
             )
         )
         return result
+
+    async def _show(self, call_id: str, piece: OutputPiece) -> None:
+        self._sink.publish(
+            ToolStreamEvent(
+                tool_call_id=call_id,
+                tool=TOOL_NAME,
+                text=self.masked(piece.text),
+                stream=piece.stream,
+                dropped_bytes=piece.dropped_bytes,
+            )
+        )
+
+    async def _ended(
+        self, command: str, purpose: Purpose, show: Callable[[OutputPiece], Awaitable[None]]
+    ) -> tuple[CommandResult, str]:
+        """Run a command, again if its sandbox fails to begin it, and return its result and the host's notes on it."""
+        is_check = purpose is Purpose.VERIFY
+        base = child_environ(self._environ) if is_check else command_environ(self._environ) | NOT_INTERACTIVE
+        confinement = self._run_context.confinement
+        if not is_check and confinement is not None and not confinement.required:
+            confinement = None
+        starts = 0
+        while True:
+            starts += 1
+            shell = await shell_command(command, {**base, **self._variables}, confinement, self._place)
+            try:
+                ended = await run_command(
+                    shell.command.argv,
+                    cwd=self._root,
+                    environ=shell.command.environ,
+                    timeout=self._run_context.verify_seconds if is_check else None,
+                    on_output=show,
+                    limit=OutputLimit(log=self._log),
+                )
+            finally:
+                set_aside = await shell.put_aside()
+            if starts == MOST_STARTS or not shell.is_unbegun(ended):
+                break
+        result = shell.annotated(ended)
+        left_running = f"[{ended.left_running}]" if ended.left_running else ""
+        if left_running:
+            self._sink.publish(WarningEvent(code="left_running", message=f"{purpose.value}: {ended.left_running}"))
+        for note in filter(None, (set_aside, left_running)):
+            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip())
+        return result, result.stderr.removeprefix(ended.stderr.rstrip()).strip()
 
     def _heading(self, purpose: Purpose) -> str:
         what = "command" if purpose is Purpose.STEP else "check"

@@ -97,16 +97,9 @@ class PlanSession:
         decider = None if audience.decide is None else DecisionPrompter(audience.decide)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.aclose)
-            opened = await stack.enter_async_context(
-                publishing(
-                    host,
-                    run.engine.config,
-                    [*audience.listeners, *([] if decider is None else [decider])],
-                    address=run.options.bus_address,
-                    control=self.commands,
-                )
-            )
-            self.channel = opened
+            address, listeners = run.options.bus_address, [*audience.listeners, *([] if decider is None else [decider])]
+            bus = publishing(host, run.engine.config, listeners, address=address, control=self.commands)
+            opened = self.channel = await stack.enter_async_context(bus)
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
             workspace = Path(store.settings.workspace)
@@ -114,9 +107,8 @@ class PlanSession:
             hold = await anyio.to_thread.run_sync(host.workspaces.enter, workspace, name)
             stack.callback(host.workspaces.leave, hold)
             hold.writing = True
-            servers = await stack.enter_async_context(
-                tool_servers(run.engine, host, workspace, attended=audience.user_input is not None)
-            )
+            starting = tool_servers(run.engine, host, workspace, attended=audience.user_input is not None)
+            servers = await stack.enter_async_context(starting)
             channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
             for warning in run.engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
