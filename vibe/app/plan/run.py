@@ -30,7 +30,7 @@ from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
-from vibe.app.engine.tool_servers import tool_servers
+from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
@@ -92,13 +92,13 @@ class PlanSession:
             UsageError: the plan has ended, or its workspace is in use.
             EnvironmentFailure, ipc.errors.IpcError: a key is missing, or the disk, a lock or the bus refuses.
         """
-        run, host, control, audience = self._prepared, self._host, self.control, self._audience
+        run, host, audience = self._prepared, self._host, self._audience
         started, problem = anyio.current_time(), ""
         decider = None if audience.decide is None else DecisionPrompter(audience.decide)
+        listeners = [*audience.listeners, *([] if decider is None else [decider])]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.aclose)
-            address, listeners = run.options.bus_address, [*audience.listeners, *([] if decider is None else [decider])]
-            bus = publishing(host, run.engine.config, listeners, address=address, control=self.commands)
+            bus = publishing(host, run.engine.config, listeners, address=run.options.bus_address, control=self.commands)
             opened = self.channel = await stack.enter_async_context(bus)
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
@@ -114,24 +114,19 @@ class PlanSession:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
             state, folder = await anyio.to_thread.run_sync(store.state), store.folder
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
+            held = HeldRun(
+                prepared=run,
+                host=host,
+                audience=audience,
+                decider=decider,
+                store=store,
+                channel=channel,
+                account=account,
+                steering=self.steering,
+                turn=host.turn([workspace], name),
+            )
             try:
-                equip = partial(servers.equip, channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
-                for engine in await unless(partial(until_requested, control), equip):
-                    run = structs.replace(run, engine=engine)
-                held = HeldRun(
-                    prepared=run,
-                    host=host,
-                    audience=audience,
-                    decider=decider,
-                    store=store,
-                    channel=channel,
-                    account=account,
-                    steering=self.steering,
-                    turn=host.turn([workspace], name),
-                )
-                if weakness := run.engine.confinement.weakness:
-                    channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
-                outcome = await dispatch_steps(held, control, stack, before_start)
+                outcome = await self._equip_and_dispatch(held, servers, stack, before_start)
             except Exception as error:
                 elapsed = anyio.current_time() - started
                 state, outcome, facts = await anyio.to_thread.run_sync(_broken_off, store, state, elapsed)
@@ -142,7 +137,8 @@ class PlanSession:
                 problem = str(error)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, state, folder)
+            warnings = self._prepared.engine.warnings
+            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, warnings, state, folder)
             if problem:
                 record = structs.replace(record, result=problem, detail=problem)
             is_waiting = outcome.status is PlanStatus.PAUSED and not problem
@@ -154,6 +150,17 @@ class PlanSession:
             open_decisions=waiting,
             is_sample=store.settings.sample,
         )
+
+    async def _equip_and_dispatch(
+        self, run: HeldRun, servers: ToolServers, stack: AsyncExitStack, before_start: Callable[[], object] | None
+    ) -> RunResult:
+        """Give the agents the servers' tools, unless the run is to stop before these are there, and run the steps."""
+        equip = partial(servers.equip, run.channel.sink, waits=agents_to_come(self.plan, run.store) > 0)
+        for engine in await unless(partial(until_requested, self.control), equip):
+            self._prepared = structs.replace(run.prepared, engine=engine)
+        if weakness := run.prepared.engine.confinement.weakness:
+            run.channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
+        return await dispatch_steps(structs.replace(run, prepared=self._prepared), self.control, stack, before_start)
 
 
 async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
