@@ -137,8 +137,8 @@ class PlanSession:
                 problem = str(error)
             # The account also counts cancelled attempts, which have no result of their own.
             outcome = structs.replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-            warnings = self._prepared.engine.warnings
-            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, warnings, state, folder)
+            run = self._prepared  # with what the servers' start had to say
+            record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, state, folder)
             if problem:
                 record = structs.replace(record, result=problem, detail=problem)
             is_waiting = outcome.status is PlanStatus.PAUSED and not problem
