@@ -28,7 +28,7 @@ from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_
 from vibe.system.grouping import by_key
 from vibe.system.plain_text import counted, one_line, plus_minus
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
-from vibe.view.figures import clock, dollars, short, took
+from vibe.view.figures import clock, spending, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, labelled, step_name
 
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -245,14 +245,8 @@ def _head(plan: PlanView, at: float, ahead: _Ahead, width: int) -> Line:
 def plan_facts(plan: PlanView, at: float) -> Line:
     """Return a plan's finished steps, time, tokens and price. ``at`` is a time on its clock."""
     time = clock(at) if plan.status == "active" else took(at)
-    facts = _spent(time, plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)
+    facts = [time, *spending(plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)]
     return [(f"{plan.done}/{plan.total}", "bold"), *((f" · {fact}", "muted") for fact in facts)]
-
-
-def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
-    """Return a time with the tokens and dollars that are known."""
-    price = [] if cost_usd is None else [dollars(cost_usd)]
-    return [time, *([f"{short(tokens)} tok"] if tokens else []), *price]
 
 
 # --- a step ---------------------------------------------------------------------------------------------------
@@ -693,7 +687,7 @@ def _planned(turn: TurnView, width: int, hint: str) -> list[Line]:
 
 def _facts(time: str, turn: TurnView) -> Line:
     spent = turn.spent
-    return [(" · ".join(_spent(time, spent.tokens, spent.cost_usd if spent.calls else None)), "muted")]
+    return [(" · ".join([time, *spending(spent.tokens, spent.cost_usd if spent.calls else None)]), "muted")]
 
 
 def _sum(turn: TurnView) -> str:

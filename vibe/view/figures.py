@@ -44,6 +44,11 @@ def dollars(amount: float) -> str:
     return "<$0.01" if 0 < amount < 0.005 else f"${amount:,.2f}"
 
 
+def spending(tokens: int, cost_usd: float | None) -> list[str]:
+    """Return the tokens and the price that are known: ``12k tok`` and ``$0.03``."""
+    return [*([f"{short(tokens)} tok"] if tokens else []), *([] if cost_usd is None else [dollars(cost_usd)])]
+
+
 def roughly(seconds: float) -> str:
     """Return an estimated duration: ``23 s``, ``1.5 min``, ``12 min``, ``2 h``."""
     for size, unit in ((3_600, "h"), (60, "min")):
