@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct, field
 
 from ipc import events as e
-from vibe.view.figures import dollars, short, took
+from vibe.view.figures import spending, took
 
 MOST_ENTRIES = 400
 """The most entries kept of one agent."""
@@ -523,8 +523,7 @@ class TurnView(Struct, kw_only=True):
             "stopped after " * (self.outcome == "interrupted") + took(self.seconds or 0.0),
             f"{self.calls} call{'s' * (self.calls != 1)}" if self.calls else "",
             files if self.files else "",
-            f"{short(self.spent.tokens)} tok" if self.spent.tokens else "",
-            dollars(self.spent.cost_usd) if self.spent.tokens and self.spent.cost_usd is not None else "",
+            *spending(self.spent.tokens, self.spent.cost_usd if self.spent.tokens else None),
         ]
         return " · ".join(filter(None, parts))
 
