@@ -174,9 +174,13 @@ READ_SECONDS = 3_900.0
 
 
 class Exchange(Struct):
-    """The outcome of the last request to a server. ``refused`` is its HTTP status if that was an error."""
+    """The outcome of the last request to a server.
+
+    ``refused`` is its HTTP status if that was an error, and ``words`` what the server said then.
+    """
 
     refused: int | None = None
+    words: str = ""
 
 
 @asynccontextmanager
@@ -197,10 +201,11 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
         exchange.refused = response.status_code if response.status_code >= 400 else None
         if exchange.refused is None:
             await _bring_in_form(response)
-        elif SESSION in response.request.headers and (
-            exchange.refused == NOT_FOUND
-            or (exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()))
-        ):
+            return
+        body = await response.aread()
+        exchange.words = "" if body.lstrip().startswith(b"<") else body.decode("utf-8", "replace")  # no web page
+        is_unknown = exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(body)
+        if SESSION in response.request.headers and (is_unknown or exchange.refused == NOT_FOUND):
             exchange.refused = response.status_code = NOT_FOUND
             response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
 

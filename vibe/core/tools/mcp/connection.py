@@ -47,7 +47,8 @@ from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
 from vibe.system.http import trust_advice
-from vibe.system.plain_text import counted, shortened
+from vibe.system.plain_text import counted, one_line, shortened
+from vibe.system.redaction import redact
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError
@@ -88,6 +89,7 @@ _STATUS = {
     403: "refused access (HTTP 403): check what the key may do",
     404: "has no MCP endpoint at {where} (HTTP 404): check url",
     405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
+    429: "is asked too often (HTTP 429): wait before the next call",
 }
 """Descriptions of HTTP statuses, each with advice."""
 MESSAGE_LENGTH, DATA_LENGTH = 300, 2_000
@@ -494,7 +496,8 @@ class ServerConnection:
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:
             return f"asks you to sign in: run `vibe mcp login {self.name}`"
-        return phrase(error, self._where(), status)
+        words = redact(one_line(self._exchange.words, MESSAGE_LENGTH), self._place.environ)
+        return phrase(error, self._where(), status, words)
 
     def _where(self) -> str:
         if self.config.transport is McpTransport.STDIO:
@@ -508,13 +511,15 @@ class ServerConnection:
         return f"did not start within {self.config.startup_timeout_sec:g} s (startup_timeout_sec){printed}"
 
 
-def phrase(error: BaseException, where: str, status: int | None = None) -> str:
+def phrase(error: BaseException, where: str, status: int | None = None, words: str = "") -> str:
     """Describe why a session or a call failed.
 
-    ``where`` is the server's address or command, and ``status`` the HTTP status of a refused request.
+    ``where`` is the server's address or command, ``status`` the HTTP status of a refused request, and ``words`` what
+    the server said of it.
     """
     if status is not None and status >= 400:
-        return _STATUS.get(status, f"answered HTTP {status} at {{where}}: see the server's own log").format(where=where)
+        problem = _STATUS.get(status, f"answered HTTP {status} at {{where}}: see the server's own log")
+        return problem.format(where=where) + (words and f"; it says: {words}")
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])

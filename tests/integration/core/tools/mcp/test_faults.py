@@ -310,12 +310,13 @@ def served(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Generator[in
 
 
 @contextmanager
-def web_server(status: int) -> Generator[str]:
+def web_server(status: int, body: bytes = b"") -> Generator[str]:
     class Refusing(QuietHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
             self.send_response(status)
             self.end_headers()
+            self.wfile.write(body)
 
     with served(Refusing) as port:
         yield f"http://user:pass@127.0.0.1:{port}/mcp?key=secret"
@@ -490,7 +491,8 @@ async def test_an_answer_is_read_whatever_type_it_says_it_is(kind: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(401, "api_key_env"), (403, "HTTP 403"), (404, "HTTP 404"), (500, "HTTP 500")]
+    ("status", "words"),
+    [(401, "api_key_env"), (403, "HTTP 403"), (404, "HTTP 404"), (429, "wait before"), (500, "HTTP 500")],
 )
 async def test_the_status_of_a_refusal_is_told_without_secrets(status: int, words: str, tmp_path: Path) -> None:
     with web_server(status) as url:
@@ -499,6 +501,23 @@ async def test_the_status_of_a_refusal_is_told_without_secrets(status: int, word
 
     assert words in problem
     assert not {"pass", "secret"} & set(problem.replace("@", " ").replace("=", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": "credits used up"}', '; it says: {"error": "credits used up"}'),
+        (b"the scope\n\x1b[1mrepo is missing", "; it says: the scope repo is missing"),
+        (b"api_key=hunter2hunter2 is not known", "; it says: api_key=[redacted] is not known"),
+        (b"<!doctype html><title>Forbidden</title>", ""),
+    ],
+)
+async def test_what_a_server_says_of_a_refusal_is_told(body: bytes, words: str, tmp_path: Path) -> None:
+    with web_server(403, body) as url:
+        async with running(tmp_path, over_http("web", url)) as rig:
+            problem = rig.state("web").problem
+
+    assert problem == f"refused access (HTTP 403): check what the key may do{words}"
 
 
 async def test_an_address_where_nobody_listens_is_told(tmp_path: Path) -> None:
