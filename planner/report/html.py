@@ -179,7 +179,7 @@ def _revisions(report: PlanReport) -> Iterator[str]:
 def _denied(report: PlanReport) -> Iterator[str]:
     lines = (
         f"<code>{escaped_line(each.step_id)}</code>: <code>{escaped(call_text(each))}</code> "
-        f'<span class="note">{escaped(each.reason)} ({escaped_line(each.by)})</span>'
+        f'<span class="note">{escaped(each.reason)}</span>'
         for each in report.denied
     )
     return _list("Denied calls", "", lines)
@@ -236,7 +236,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
         files = "".join(f"<li><code>{escaped_line(file)}</code></li>" for file in step.files_changed)
         yield f"<h3>Files changed</h3><ul>{files}</ul>"
     yield from _text("Output of what failed", step.printed)
-    yield from _text("Printed" if step.command else "Summary", cut(step.summary))
+    yield from _text("Printed" if step.command else "Summary", cut(step.said))
     yield from _text("Output", output_text(step.output))
     yield "</details>"
 

@@ -108,7 +108,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     if step.printed:
         yield "\nOutput of what failed:"
         yield from _block(step.printed)
-    yield from _block("" if step.printed and step.command is not None else cut(step.summary))
+    yield from _block(cut(step.said))
     yield from _block(output_text(step.output))
 
 

@@ -102,6 +102,11 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     checks: tuple[CheckReport, ...] = ()
 
     @property
+    def said(self) -> str:
+        """The summary, unless it is the output of a command that failed, which ``printed`` holds."""
+        return "" if self.printed and self.command is not None else self.summary
+
+    @property
     def why(self) -> str:
         """The reason for its status, in words; blank if that needs none."""
         return self.detail or reason_text(self.reason)

@@ -202,7 +202,7 @@ def _result_text(report: PlanReport) -> str:
 def _step_text(step: StepReportLine) -> str:
     why = f": {step.detail or step.reason}" if step.detail or (step.reason and step.reason != step.status) else ""
     head = f"## {step.id}: {step.title} ({step.status}{why})"
-    return "\n".join(part for part in (head, step.summary.strip(), step.printed.strip()) if part)
+    return "\n".join(part for part in (head, step.said.strip(), step.printed.strip()) if part)
 
 
 def _most_important(steps: Iterable[StepState]) -> list[StepState]:

@@ -253,6 +253,15 @@ def test_people_read_why_in_words_and_programs_read_codes() -> None:
     assert (report.reason, report.steps[0].reason, report.steps[0].attempts[0].outcome) == (*["timeout"] * 2, "limit")
 
 
+def test_the_output_of_a_failed_command_is_shown_once() -> None:
+    plan = make_plan([step("a", mode="run", command="make")])
+    bad = StepResult(outcome=Outcome.FAILED, reason="exit_code", detail="it failed", summary="boom", printed="boom")
+    report = report_of(plan, [took_up(1), started(2, "a"), *done(3, "a", bad)])
+
+    assert report_html(report, plan, Dag.build(plan.steps)).count("boom") == 1
+    assert report_markdown(report, plan).count("boom") == 1
+
+
 def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     plan = make_plan([step("a", decision="which", on_failure="continue"), step("b")], [choice("which", "x", "y")])
     denied = StepResult(
