@@ -86,6 +86,7 @@ _WORDS = {
     "verify": "a check failed",
     "blocked": "something was not allowed",
     "limit": "at a limit",
+    "cancelled": "a step was cancelled",
     "budget": "the budget is used up",
     "timeout": "out of time",
     "items": "too many items failed",

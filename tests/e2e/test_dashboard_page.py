@@ -1263,6 +1263,24 @@ async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: Vib
         await to_thread.run_sync(are_read, page)
 
 
+async def test_the_log_says_which_steps_did_not_complete(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "cancelled")
+        run.moves("b", "failed")
+        run.says(e.PlanCompletedEvent(status="failed", reason="cancelled", counts={}, duration_s=1.0, outcome="failed"))
+        page = await opened(browser, vibe, "plan-1")
+
+        def reads() -> None:
+            page.wait("document.querySelector('#dag [data-step=a]')")
+            page.press("l")
+            ends = "[...document.querySelectorAll('#log p span')].map((one) => one.textContent).sort().join()"
+            page.wait(f"{ends} === 'cancelled,failed'")
+            assert page.run("document.querySelector('#head .pill').textContent") == "failed (a step was cancelled)"
+
+        await to_thread.run_sync(reads)
+
+
 async def test_earlier_entries_leave_the_reader_where_they_were(vibe: VibeCommand, browser: Browser) -> None:
     body = "document.querySelector('#step .body')"
     seen = (

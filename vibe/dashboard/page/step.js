@@ -1,4 +1,4 @@
-// Shows the open step, and the transcript of a conversation.
+// Shows the open step, and a conversation.
 import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, onEnter, pill, seconds, sure, tabs,
   tick, tone, words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,

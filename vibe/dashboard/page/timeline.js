@@ -86,7 +86,7 @@ export function showLog() {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
     text: `${cut(row.summary ?? row.kind, 200)}: ${given(row)}` }]);
   const ends = steps().flatMap(([id, { history = [], why }]) => history.filter(([, status]) =>
-    ["failed", "skipped"].includes(status)).map(([ts, status]) => [id + ts, { kind: status, ts, step: id,
+    ["failed", "skipped", "cancelled"].includes(status)).map(([ts, status]) => [id + ts, { kind: status, ts, step: id,
       text: why ? `${WORD[status]}: ${why}` : WORD[status] }]));
   const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at)
     .sort(by((row) => -(row.ts ?? 0)));
