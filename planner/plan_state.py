@@ -75,13 +75,12 @@ class PlanState:
         self._offered: dict[str, PlanStepUpdateEvent | None] = {}
         """Steps that may begin, with the event that is published once they have."""
         dag = Dag.build(self.plan.steps)
-        self._take(
-            c.Start(
-                loaded=LoadedPlan(plan=self.plan, dag=dag, source_bytes=b"", where="plan"),
-                width=max_parallel or self.plan.max_parallel_steps or len(self.plan.steps),
-                attended=True,
-            )
+        start = c.Start(
+            loaded=LoadedPlan(plan=self.plan, dag=dag, source_bytes=b"", where="plan"),
+            width=max_parallel or self.plan.max_parallel_steps or len(self.plan.steps),
+            attended=True,
         )
+        self._take(start)
 
     @property
     def goal(self) -> str:

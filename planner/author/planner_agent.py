@@ -284,18 +284,17 @@ class PlannerAgent:
         try:
             acted = await planned(reader, "plan", prompt, offer)
         finally:
-            sink.publish(
-                PromptEndedEvent(
-                    prompt_id=prompt_id,
-                    outcome=acted.outcome.value,
-                    reason=acted.reason,
-                    detail=acted.detail,
-                    usage=reader.conversation.usage.for_events(),
-                    cost_usd=reader.conversation.cost_usd,
-                    turns=reader.conversation.turns,
-                    duration_s=clock() - began,
-                )
+            event = PromptEndedEvent(
+                prompt_id=prompt_id,
+                outcome=acted.outcome.value,
+                reason=acted.reason,
+                detail=acted.detail,
+                usage=reader.conversation.usage.for_events(),
+                cost_usd=reader.conversation.cost_usd,
+                turns=reader.conversation.turns,
+                duration_s=clock() - began,
             )
+            sink.publish(event)
         plan = offer.plan if offer.accepted else None
         for repair in plan.repairs if plan else ():
             sink.publish(WarningEvent(code="plan.repaired", message=repair))

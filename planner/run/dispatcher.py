@@ -160,17 +160,16 @@ class Dispatcher:
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - self._state.active_seconds
             self._later(max(0.0, left), c.BudgetSpent(BUDGET_REASON))
-        self._take(
-            c.Start(
-                loaded=self._loaded,
-                width=self._width,
-                attended=self._options.attended,
-                expected=self._options.expected,
-                **settings.model_dump(include={"fail_fast", "decisions", "note", "reused_from", "workspace"}),
-                pid=os.getpid(),
-                version=self._options.version,
-            )
+        start = c.Start(
+            loaded=self._loaded,
+            width=self._width,
+            attended=self._options.attended,
+            expected=self._options.expected,
+            **settings.model_dump(include={"fail_fast", "decisions", "note", "reused_from", "workspace"}),
+            pid=os.getpid(),
+            version=self._options.version,
         )
+        self._take(start)
         steps = self._state.steps.values()
         for message in (message for step in steps for message in step.told):  # sent while no process had the plan
             self._sink.publish(message)

@@ -281,18 +281,17 @@ class ClusterExecutor(Struct, eq=False):
             shipped = structs.replace(shipped, document=exchange(shipped.document))
         has_tree = sent.commit in worker.commits
         repository = sent.worktree.repository
-        await link.send(
-            f.Order(
-                step_id=task.step_id,
-                has_agent=task.has_agent,
-                commit=sent.commit,
-                prefix=repository.prefix,
-                has_tree=has_tree,
-                shipped=shipped,
-                files=tuple(sent.files),
-                settings=self._settings,
-            )
+        order = f.Order(
+            step_id=task.step_id,
+            has_agent=task.has_agent,
+            commit=sent.commit,
+            prefix=repository.prefix,
+            has_tree=has_tree,
+            shipped=shipped,
+            files=tuple(sent.files),
+            settings=self._settings,
         )
+        await link.send(order)
         for data in sent.files.values():
             await _send_parts(link, exchange(data))
         if not has_tree:

@@ -197,18 +197,17 @@ class WorkerPlace:
 
     async def _serve_run(self, link: f.FrameLink, hello: f.RunHello, run: RunHere, checkout: Path) -> None:
         own = Hello.own(self._capabilities)
-        link.post(
-            f.WorkerHello(
-                hello=own,
-                checkout=str(checkout),
-                steps=str(run.steps),
-                workspace=str(run.tree),
-                home=str(run.home),
-                commits=tuple(await to_thread.run_sync(known_commits, self._folder_of(hello.project))),
-                knows_run=run.pool is not None,
-                host=socket.gethostname(),
-            )
+        reply = f.WorkerHello(
+            hello=own,
+            checkout=str(checkout),
+            steps=str(run.steps),
+            workspace=str(run.tree),
+            home=str(run.home),
+            commits=tuple(await to_thread.run_sync(known_commits, self._folder_of(hello.project))),
+            knows_run=run.pool is not None,
+            host=socket.gethostname(),
         )
+        link.post(reply)
         with suppress(MismatchError):
             own.check(hello.hello)
             order = await link.receive()

@@ -91,14 +91,13 @@ class HostCommands:
 
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex
-        self._sink.publish(
-            ToolCallEvent(
-                tool_call_id=call_id,
-                tool=TOOL_NAME,
-                arguments={"command": command, "purpose": purpose.value},
-                summary=f"{purpose.value}: {command}",
-            )
+        event = ToolCallEvent(
+            tool_call_id=call_id,
+            tool=TOOL_NAME,
+            arguments={"command": command, "purpose": purpose.value},
+            summary=f"{purpose.value}: {command}",
         )
+        self._sink.publish(event)
         self._log.note(f"== {self._heading(purpose)}\n$ {command}")
         try:
             result, notes = await self._ended(command, purpose, partial(self._show, call_id))
@@ -106,33 +105,31 @@ class HostCommands:
             await self._close_log("stopped before it ended")
             raise
         await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", notes)
-        self._sink.publish(
-            ToolResultEvent(
-                tool_call_id=call_id,
-                tool=TOOL_NAME,
-                status="ok" if result.is_success else "error",
-                content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
+        event = ToolResultEvent(
+            tool_call_id=call_id,
+            tool=TOOL_NAME,
+            status="ok" if result.is_success else "error",
+            content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
+            duration_s=result.duration_s,
+            display=CommandDisplay(
+                command=command,
+                exit_code=None if result.timed_out or result.lost else result.exit_code,
                 duration_s=result.duration_s,
-                display=CommandDisplay(
-                    command=command,
-                    exit_code=None if result.timed_out or result.lost else result.exit_code,
-                    duration_s=result.duration_s,
-                    timed_out=result.timed_out,
-                ),
-            )
+                timed_out=result.timed_out,
+            ),
         )
+        self._sink.publish(event)
         return result
 
     async def _show(self, call_id: str, piece: OutputPiece) -> None:
-        self._sink.publish(
-            ToolStreamEvent(
-                tool_call_id=call_id,
-                tool=TOOL_NAME,
-                text=self.masked(piece.text),
-                stream=piece.stream,
-                dropped_bytes=piece.dropped_bytes,
-            )
+        event = ToolStreamEvent(
+            tool_call_id=call_id,
+            tool=TOOL_NAME,
+            text=self.masked(piece.text),
+            stream=piece.stream,
+            dropped_bytes=piece.dropped_bytes,
         )
+        self._sink.publish(event)
 
     async def _ended(
         self, command: str, purpose: Purpose, show: Callable[[OutputPiece], Awaitable[None]]

@@ -306,19 +306,18 @@ class WorktreeExecutor(Struct, eq=False):
         return StepWorktree(place=self._place, step_id=step_id, number=attempt, title=title, repository=repository)
 
     def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **fields: Any) -> None:
-        self._sink.publish(
-            WorktreeEvent(
-                subagent_step_id=task.step_id,
-                status=status,
-                attempt=record.attempt,
-                folder=record.folder,
-                branch=record.branch,
-                round=record.rounds,
-                base=record.base.commit,
-                commit=record.work or "",
-                **fields,
-            )
+        event = WorktreeEvent(
+            subagent_step_id=task.step_id,
+            status=status,
+            attempt=record.attempt,
+            folder=record.folder,
+            branch=record.branch,
+            round=record.rounds,
+            base=record.base.commit,
+            commit=record.work or "",
+            **fields,
         )
+        self._sink.publish(event)
 
     def _warn(self, task: StepTask, message: str, code: str = "merge") -> None:
         self._sink.publish(WarningEvent(code=code, message=message, subagent_step_id=task.step_id))

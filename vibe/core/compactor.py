@@ -63,14 +63,13 @@ class Compactor(Struct, frozen=True):
             self.kit.sink.publish(WarningEvent(code="compact.failed", message=sentence))
             return False
         after = max(0, context_tokens - saved)
-        self.kit.sink.publish(
-            CompactEndEvent(
-                tokens_before=context_tokens,
-                tokens_after=after,
-                messages_before=messages,
-                messages_after=len(self.kit.transcript.messages),
-            )
+        event = CompactEndEvent(
+            tokens_before=context_tokens,
+            tokens_after=after,
+            messages_before=messages,
+            messages_after=len(self.kit.transcript.messages),
         )
+        self.kit.sink.publish(event)
         return True
 
     async def _summarise(self, threshold: int) -> int:

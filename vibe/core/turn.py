@@ -204,16 +204,15 @@ class TurnRunner:
     def _add_answer(self, message: AssistantMessage, announcer: CallAnnouncer, finish_reason: str) -> None:
         """Add an answer to the conversation, and announce it and its usage."""
         self._transcript.append(message)
-        self._sink.publish(
-            AssistantEvent(
-                message_id=announcer.message_id,
-                text=message.content,
-                tool_calls=len(message.tool_calls),
-                finish_reason=finish_reason,
-                message_index=len(self._transcript.messages) - 1,
-                interrupted=message.interrupted,
-            )
+        event = AssistantEvent(
+            message_id=announcer.message_id,
+            text=message.content,
+            tool_calls=len(message.tool_calls),
+            finish_reason=finish_reason,
+            message_index=len(self._transcript.messages) - 1,
+            interrupted=message.interrupted,
         )
+        self._sink.publish(event)
         announce_usage(self._kit, announcer, message.usage or Usage(), message.cost_usd)
 
 
@@ -266,13 +265,12 @@ async def complete_within_budget(
 
 def announce_usage(kit: AgentKit, announcer: CallAnnouncer, usage: Usage, cost_usd: float | None) -> None:
     """Publish what a model call used and cost."""
-    kit.sink.publish(
-        UsageEvent(
-            model=kit.model.key,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_tokens=usage.cached_tokens,
-            cost_usd=cost_usd,
-            estimated=announcer.broken_off.usage.calls > 0,
-        )
+    event = UsageEvent(
+        model=kit.model.key,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=cost_usd,
+        estimated=announcer.broken_off.usage.calls > 0,
     )
+    kit.sink.publish(event)

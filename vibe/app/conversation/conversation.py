@@ -216,14 +216,13 @@ class Conversation:
             self._agent, self._reads = None, ReadTracker()
             changed = (*report.files.restored, *report.files.deleted)
             if chat:
-                self._sink.publish(
-                    e.ConversationRewoundEvent(
-                        message_index=message_index,
-                        files=changed,
-                        conversation_id=self.conversation_id,
-                        new_session_id=self.session_id,
-                    )
+                event = e.ConversationRewoundEvent(
+                    message_index=message_index,
+                    files=changed,
+                    conversation_id=self.conversation_id,
+                    new_session_id=self.session_id,
                 )
+                self._sink.publish(event)
             elif changed:
                 self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
             return report
@@ -329,14 +328,10 @@ class Conversation:
     def _announce(self) -> None:
         """Publish the first events."""
         setup, sink = self.setup, self._sink
-        sink.publish(
-            e.SessionStartedEvent(
-                workspace=str(setup.opening.workdir),
-                model=setup.model.key,
-                agent=setup.profile.name,
-                version=__version__,
-            )
+        event = e.SessionStartedEvent(
+            workspace=str(setup.opening.workdir), model=setup.model.key, agent=setup.profile.name, version=__version__
         )
+        sink.publish(event)
         for warning in setup.engine.warnings:
             sink.publish(e.WarningEvent(code="start", message=warning))
         if self.session.repaired:

@@ -36,15 +36,10 @@ async def run_for_user(
     call_id = uuid4().hex
 
     async def show(piece: runner.OutputPiece) -> None:
-        sink.publish(
-            ToolStreamEvent(
-                tool_call_id=call_id,
-                tool=SHELL,
-                text=piece.text,
-                stream=piece.stream,
-                dropped_bytes=piece.dropped_bytes,
-            )
+        event = ToolStreamEvent(
+            tool_call_id=call_id, tool=SHELL, text=piece.text, stream=piece.stream, dropped_bytes=piece.dropped_bytes
         )
+        sink.publish(event)
 
     sink.publish(ToolCallEvent(tool_call_id=call_id, tool=SHELL, arguments={"command": command}, summary=command))
     status, display = "cancelled", CommandDisplay(command=command)
@@ -58,11 +53,10 @@ async def run_for_user(
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
     finally:
-        sink.publish(
-            ToolResultEvent(
-                tool_call_id=call_id, tool=SHELL, status=status, content=content, duration_s=seconds, display=display
-            )
+        event = ToolResultEvent(
+            tool_call_id=call_id, tool=SHELL, status=status, content=content, duration_s=seconds, display=display
         )
+        sink.publish(event)
     return result
 
 

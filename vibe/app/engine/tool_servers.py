@@ -133,15 +133,14 @@ class ToolServers:
         changed = {state.name: state for state in self.states() if self._announced.get(state.name) != state}
         self._announced |= changed
         for state in changed.values():
-            sink.publish(
-                ToolServerEvent(
-                    server=state.name,
-                    transport=state.transport,
-                    status=state.status.value,
-                    tools=len(state.tools),
-                    detail=state.problem,
-                )
+            event = ToolServerEvent(
+                server=state.name,
+                transport=state.transport,
+                status=state.status.value,
+                tools=len(state.tools),
+                detail=state.problem,
             )
+            sink.publish(event)
             if state.status.value == FAILED:
                 sink.publish(WarningEvent(code="mcp.failed", message=_sentence(state)))
 

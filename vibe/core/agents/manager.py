@@ -189,15 +189,14 @@ def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManag
     *project, user = loaded.own_folders
     below = (folder / PROJECT_DIRECTORY for folder in nested)
     folders = (*project, *(path for path in below if path.resolve() != own), user)
-    return AgentManager(
-        AgentSources(
-            user_home=loaded.user_home,
-            folders=[*map(Path, config.agent_paths), *(folder / "agents" for folder in folders)],
-            enabled=config.enabled_agents,
-            disabled=config.disabled_agents,
-            places=loaded.origins,
-        )
+    sources = AgentSources(
+        user_home=loaded.user_home,
+        folders=[*map(Path, config.agent_paths), *(folder / "agents" for folder in folders)],
+        enabled=config.enabled_agents,
+        disabled=config.disabled_agents,
+        places=loaded.origins,
     )
+    return AgentManager(sources)
 
 
 def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:

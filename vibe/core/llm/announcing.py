@@ -65,16 +65,15 @@ class CallAnnouncer(Struct, eq=False):
         """Announce the start and the end of the call made in the block; ``context_tokens`` estimates its request."""
         self._started = began = monotonic()
         self._context_tokens = context_tokens
-        self.sink.publish(
-            ModelStartedEvent(
-                message_id=self.message_id,
-                model=self.model.key,
-                context_tokens=context_tokens,
-                context_limit=self.model.context_size,
-                purpose=self.purpose,
-                provider=self.model.provider,
-            )
+        event = ModelStartedEvent(
+            message_id=self.message_id,
+            model=self.model.key,
+            context_tokens=context_tokens,
+            context_limit=self.model.context_size,
+            purpose=self.purpose,
+            provider=self.model.provider,
         )
+        self.sink.publish(event)
         status = "cancelled"
         try:
             yield
@@ -83,16 +82,15 @@ class CallAnnouncer(Struct, eq=False):
             status = "failed"
             raise
         finally:
-            self.sink.publish(
-                ModelEndedEvent(
-                    message_id=self.message_id,
-                    model=self.model.key,
-                    status=status,
-                    attempt=self._attempt,
-                    first_token_s=self._first,
-                    duration_s=monotonic() - began,
-                )
+            event = ModelEndedEvent(
+                message_id=self.message_id,
+                model=self.model.key,
+                status=status,
+                attempt=self._attempt,
+                first_token_s=self._first,
+                duration_s=monotonic() - began,
             )
+            self.sink.publish(event)
             if status != "ok":
                 self._break_off()
 
@@ -160,16 +158,15 @@ class CallAnnouncer(Struct, eq=False):
         is_first = piece.index not in self._calls
         text = self._calls.setdefault(piece.index, _Arguments()).take(piece.arguments, masked)
         if is_first or text:
-            self.sink.publish(
-                ToolArgumentsEvent(
-                    message_id=self.message_id,
-                    index=piece.index,
-                    tool=piece.name,
-                    text=text,
-                    tool_call_id=piece.id,
-                    attempt=self._attempt,
-                )
+            event = ToolArgumentsEvent(
+                message_id=self.message_id,
+                index=piece.index,
+                tool=piece.name,
+                text=text,
+                tool_call_id=piece.id,
+                attempt=self._attempt,
             )
+            self.sink.publish(event)
 
 
 class _Arguments(Struct):

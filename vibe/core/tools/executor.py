@@ -217,15 +217,14 @@ class ToolExecutor:
         """Decide on a call, run it, and always set its message."""
         item.started = perf_counter()
         _set_summary(item)  # Again, because the other calls may have changed what it means.
-        self._sink.publish(
-            e.ToolCallEvent(
-                tool_call_id=item.call.id,
-                tool=item.name,
-                arguments=self._mask.inside(item.arguments),
-                summary=self._mask.printed(item.summary),
-                raw=item.raw and self._mask.printed(item.raw),
-            )
+        event = e.ToolCallEvent(
+            tool_call_id=item.call.id,
+            tool=item.name,
+            arguments=self._mask.inside(item.arguments),
+            summary=self._mask.printed(item.summary),
+            raw=item.raw and self._mask.printed(item.raw),
         )
+        self._sink.publish(event)
         try:
             with foreign_code():
                 status, content = await self._outcome(item)
@@ -367,15 +366,10 @@ class ToolExecutor:
 
     def _show(self, item: _PendingCall, event: ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
-        self._sink.publish(
-            e.ToolStreamEvent(
-                tool_call_id=item.call.id,
-                tool=item.name,
-                text=text,
-                stream=event.stream,
-                dropped_bytes=event.dropped_bytes,
-            )
+        told = e.ToolStreamEvent(
+            tool_call_id=item.call.id, tool=item.name, text=text, stream=event.stream, dropped_bytes=event.dropped_bytes
         )
+        self._sink.publish(told)
 
     def _deny(self, item: _PendingCall, refusal: CallRefusal) -> str:
         """Record a denial, without secrets a command line may hold, and return the text for the model."""
@@ -396,19 +390,18 @@ class ToolExecutor:
         )
         if item.started is None:
             return
-        self._sink.publish(
-            e.ToolResultEvent(
-                tool_call_id=item.call.id,
-                tool=item.name,
-                status=status,
-                content=content,
-                duration_s=perf_counter() - item.started,
-                files_changed=tuple(map(encodable, item.told.files_changed)),
-                diff=self._mask.printed(encodable(item.told.diff)),
-                display=item.display,
-                images=len(item.message.images),
-            )
+        event = e.ToolResultEvent(
+            tool_call_id=item.call.id,
+            tool=item.name,
+            status=status,
+            content=content,
+            duration_s=perf_counter() - item.started,
+            files_changed=tuple(map(encodable, item.told.files_changed)),
+            diff=self._mask.printed(encodable(item.told.diff)),
+            display=item.display,
+            images=len(item.message.images),
         )
+        self._sink.publish(event)
 
 
 def unreadable_globs(tools: ToolManager) -> list[str]:

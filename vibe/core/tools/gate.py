@@ -372,11 +372,10 @@ class Gate(Struct, eq=False):
             return CallRefusal(by=by, reason=reason)
         queue = self.approvals.tree.queue
         if isinstance(queue, Lock) and queue.locked():
-            self.sink.publish(
-                ToolQueuedEvent(
-                    tool_call_id=draft.tool_call_id, tool=draft.tool, summary=draft.summary, waits_for="request"
-                )
+            event = ToolQueuedEvent(
+                tool_call_id=draft.tool_call_id, tool=draft.tool, summary=draft.summary, waits_for="request"
             )
+            self.sink.publish(event)
         async with queue:
             # All edits may have been approved while this call waited for its turn.
             is_approved = _is_open_edit(subject, decision) and self.approvals.mode is not ApprovalMode.ASK
