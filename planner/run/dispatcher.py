@@ -9,7 +9,6 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, assert_never
 
-import anyio
 import anyio.lowlevel
 from anyio import to_thread
 from msgspec import convert, structs

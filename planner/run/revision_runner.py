@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
-import anyio
 import anyio.lowlevel
 from anyio import to_thread
 from msgspec import Struct, field

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import anyio
 import anyio.to_thread
 from msgspec import structs, to_builtins
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import anyio
 import anyio.to_thread
 from msgspec import Struct, field, structs
 

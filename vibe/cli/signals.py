@@ -9,7 +9,6 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import anyio
 import anyio.lowlevel
 from msgspec import Struct
 

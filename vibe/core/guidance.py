@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-import anyio
 import anyio.to_thread
 from msgspec import Struct, field, structs
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 Fits: TypeAlias = "type | Callable[[object], bool] | tuple[Fits, ...]"
 Kind: TypeAlias = tuple[Fits, str]
-StrPath: TypeAlias = str | PathLike[str]
+StrPath: TypeAlias = str | os.PathLike[str]
 Verdict: TypeAlias = bool | ApprovalAnswer
 Approve: TypeAlias = Callable[[ApprovalRequestEvent], Verdict | Awaitable[Verdict]] | Literal["edits", True] | None
 Replies: TypeAlias = Sequence[str | Sequence[str]] | None
@@ -192,7 +191,7 @@ def _is_name(value: object) -> bool:
 
 
 def _is_path(value: object) -> bool:
-    path = os.fspath(cast("StrPath", value)) if isinstance(value, PathLike) else value
+    path = os.fspath(cast("StrPath", value)) if isinstance(value, os.PathLike) else value
     return _is_name(path) and "\0" not in cast("str", path)
 
 

@@ -21,7 +21,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from pathlib import Path
 
-import anyio
 import anyio.to_thread
 from anyio import from_thread
 from msgspec import Raw, Struct, field, json

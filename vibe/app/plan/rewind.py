@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 

@@ -8,7 +8,6 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
@@ -316,7 +315,7 @@ def _without(message: Message, refused: frozenset[Part]) -> Message:
             words = [*filter(None, [content]), *[PICTURE_LEFT_OUT] * (len(images) - len(kept))]
             return UserMessage("\n".join(words), kept)
         case AssistantMessage(thoughts=thoughts) if not refused.isdisjoint(thoughts):
-            return structs.replace(message, thoughts=tuple(one for one in thoughts if one not in refused))
+            return replace(message, thoughts=tuple(one for one in thoughts if one not in refused))
         case _:
             return message
 

@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import DecodeError, Struct, json, structs
 
 from ipc.errors import IpcError, UnknownSourceError
-from ipc.events import Fact
+from ipc.events import Event, Fact
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -26,7 +26,6 @@ from vibe.view.agent_view import RETRY, AgentView, CallView, EntryView, Key, in_
 from vibe.view.view import CLEARED, COMPACTED, ENDED, REWOUND, View, apply
 
 if TYPE_CHECKING:
-    from ipc.events import Event
     from ipc.registry import Registry
 
 

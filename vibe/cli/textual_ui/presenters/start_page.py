@@ -7,8 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
@@ -74,7 +73,7 @@ class StartPage(Struct, eq=False):
     def update(self, facts: StartFacts) -> None:
         """Draw the given facts; a page that is not in the log yet is added once it offers a choice."""
         known = self.facts
-        entry, self.facts = self._entry, replace(facts, is_new=known.is_new, with_cards=known.with_cards)
+        entry, self.facts = self._entry, structs.replace(facts, is_new=known.is_new, with_cards=known.with_cards)
         if entry is None:
             return
         if entry.index >= 0:
@@ -93,7 +92,7 @@ class StartPage(Struct, eq=False):
             return self._move(STEPS[key], len(known))
         chosen = known[min(self._marked, len(known) - 1)]
         if key == "tab" and not self.facts.is_new:
-            self._take(replace(chosen, line=chosen.line.replace(RESUME, "status", 1), verb=LOOK))
+            self._take(structs.replace(chosen, line=chosen.line.replace(RESUME, "status", 1), verb=LOOK))
         elif key == "escape" and not self.facts.is_new:
             self.release_keys()
         elif key == "enter" and self.was_seen:

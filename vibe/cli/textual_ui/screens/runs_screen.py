@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
@@ -19,8 +19,6 @@ from vibe.front.run_list import ListPlace, answer_of, head_line, list_body, requ
 from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ipc.commands import RunCommand
     from vibe.app.watch.board import Board, Waiting
     from vibe.app.watch.commands import CommandOutcome

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import msgspec
