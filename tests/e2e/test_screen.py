@@ -268,6 +268,8 @@ def test_without_a_key_setting_up_may_be_skipped_and_a_prompt_is_given_back(vibe
     tmux.press("Escape")
     tmux.wait_for("no API key for provider 'mistral'")
     tmux.type("are you there?")
+    tmux.wait_for("Welcome to vibe.")  # what is to be done now
+    tmux.press("Escape")
     tmux.wait_for("✗ no API key")
     tmux.wait_for("> are you there?")
     tmux.press("C-u")

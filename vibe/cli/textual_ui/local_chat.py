@@ -39,7 +39,7 @@ from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS, SlashTable
 from vibe.front.start_facts import agent_facts, left_line, priced_facts, project_facts
 from vibe.front.trust_question import ask_for_trust
-from vibe.system.errors import ConfigError, UsageError, VibeError
+from vibe.system.errors import ConfigError, MissingKeyError, UsageError, VibeError
 from vibe.system.plain_text import one_line
 
 EDITS = "accept-edits"
@@ -343,6 +343,8 @@ class LocalChat:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
+            if isinstance(error, MissingKeyError) and prompt != self._talk.opening.prompt:  # not put off a moment ago
+                await self._command("/setup")
         finally:
             self._work_ended()
 
