@@ -330,7 +330,7 @@ class LocalChat:
         self._talk.end()
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
-        since = len(self._conversation.messages)
+        since, opening = len(self._conversation.messages), self._talk.opening
         try:
             images = await to_thread.run_sync(images_in, files)
             acted = (await self._conversation.send(prompt, images=images, limits=self._limits)).acted
@@ -343,7 +343,7 @@ class LocalChat:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
-            if isinstance(error, MissingKeyError) and prompt != self._talk.opening.prompt:  # not put off a moment ago
+            if isinstance(error, MissingKeyError) and prompt != opening.prompt:  # not put off a moment ago
                 await self._command("/setup")
         finally:
             self._work_ended()
