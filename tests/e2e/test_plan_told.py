@@ -148,6 +148,30 @@ WRONG_WORDS = {
 }
 
 
+def test_no_document_overwrites_records_of_vibe(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan_id = vibe("plan", "run", write_plan(command_step("a", "true")), "--output", "json").document["plan_id"]
+    folder = vibe.home / "plans" / plan_id
+    (vibe.workdir / "link.json").symlink_to(folder / "run.json")
+    session = vibe.home / "logs" / "session" / "one"
+    saved = "7f1c0c4e-0000-4000-8000-000000000001"
+    session.mkdir(parents=True)
+    (session / "meta.json").write_text(json.dumps({"session_id": saved, "workspace": "/w", "started": 0.0}))
+    (session / "messages.jsonl").write_text("")
+    files = [*folder.iterdir(), session / "meta.json"]
+    before = {file: file.read_bytes() for file in files if file.is_file()}
+
+    for words in (
+        ("plan", "report", plan_id, "-o", str(folder / "plan.json")),
+        ("plan", "report", plan_id, "-o", "link.json"),
+        ("plan", "run", "plan.json", "--report", str(folder / "state.json")),
+        ("session", "export", saved, "-o", str(session / "meta.json")),
+        ("session", "export", saved, "-o", str(folder / "plan.json")),
+    ):
+        refused = vibe(*words)
+        assert (refused.code, "its own records; name another file" in refused.err) == (2, True), words
+    assert {file: file.read_bytes() for file in before} == before
+
+
 @pytest.mark.parametrize(("words", "said", "help_at"), WRONG_WORDS.values(), ids=WRONG_WORDS.keys())
 def test_a_wrong_word_is_named_with_where_to_look(
     vibe: VibeCommand, words: tuple[str, ...], said: str, help_at: str
@@ -191,6 +215,12 @@ def test_a_report_does_not_overwrite_its_plan(vibe: VibeCommand, write_plan: Wri
     assert "is the plan itself; name another file" in ended.err
     assert (vibe.workdir / plan).read_text() == before
     assert not (vibe.workdir / "ran").exists()
+
+    plan_id = vibe("plan", "run", plan, "--output", "json").document["plan_id"]
+    for words in (("report", plan_id, "-o", plan), ("resume", plan_id, "--report", plan)):
+        refused = vibe("plan", *words)
+        assert (refused.code, "is the plan itself; name another file" in refused.err) == (2, True)
+    assert (vibe.workdir / plan).read_text() == before
 
     (vibe.workdir / "old.md").write_text("")
     missing = vibe("plan", "run", "nowhere.json", "--report", "old.md")

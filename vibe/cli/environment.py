@@ -86,17 +86,23 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """
         return typed_path(self.cwd, name)
 
-    def file_to_write(self, flag: str, name: str) -> Path:
+    def file_to_write(self, flag: str, name: str, plan: str = "") -> Path:
         """Return the path of an output file that a flag names.
 
         Raises:
-            UsageError: its folder doesn't exist, or it is a folder.
+            UsageError: its folder doesn't exist, it is a folder or the file of the ``plan`` it is about, or vibe keeps
+                its own records there.
         """
         path = self.path(name)
         if os.path.isdir(path):
             raise UsageError(f"{flag} {name}: is a folder; name a file")
         if not os.path.isdir(path.parent):
             raise UsageError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
+        real = Path(os.path.realpath(path))
+        if real == Path(os.path.realpath(self.cwd / plan)):
+            raise UsageError(f"{flag} {name}: is the plan itself; name another file")
+        if any(real.is_relative_to(os.path.realpath(records)) for records in self.own_places.records):
+            raise UsageError(f"{flag} {name}: is where vibe keeps its own records; name another file")
         return path
 
     def tell(self, message: str) -> None:

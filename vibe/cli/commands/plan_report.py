@@ -33,7 +33,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     form = ReportFormat("xml" if args.format == "junit" else args.format) if args.format else None
     if args.file and args.file != "-":
         form = form or format_of("-o", args.file)
-        write_report(folder, env.file_to_write("-o", args.file), form, env)
+        write_report(folder, env.file_to_write("-o", args.file, folder.settings().origin), form, env)
     else:
         env.stdout.write(render(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
 

@@ -161,15 +161,14 @@ def _report(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], 
     """Return a function that writes the report of the plan with a given id to ``file``.
 
     Raises:
-        UsageError: the file's name doesn't tell the format, its folder doesn't exist, or it is the plan's own file.
+        UsageError: the file's name doesn't tell the format, no report can be written there, or there is no such plan.
     """
     from vibe.cli.commands.plan_report import format_of, report_to_github, write_report
 
     if file == "github":
         return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
-    form, path = format_of("--report", file), env.file_to_write("--report", file)
-    if path.resolve() == env.path(args.file or "-").resolve():
-        raise CommandLineError(f"--report {file}: is the plan itself; name another file")
+    plan = find_plan(env.home, args.plan).settings().origin if args.subcommand == "resume" else args.file or ""
+    form, path = format_of("--report", file), env.file_to_write("--report", file, plan)
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 

@@ -59,7 +59,7 @@ def run_export(args: Arguments, env: CliEnvironment) -> None:
     if args.file not in {None, "-"}:
         failed = f"-o {args.file}: can't be written"
         with os_error_as(lambda error: UsageError(f"{failed} ({error.strerror}); {remedy(error)}")):
-            put_file(env.path(args.file), document.encode("utf-8", "replace"), mode=PRIVATE)
+            put_file(env.file_to_write("-o", args.file), document.encode("utf-8", "replace"), mode=PRIVATE)
     else:
         env.stdout.write(plain(document) if env.stdout.isatty() else document)
 
