@@ -14,9 +14,11 @@ from anyio import to_thread
 from msgspec import convert, structs
 
 from ipc import events as e
-from ipc.commands import Act, Cancel, Revise, Steer
+from ipc.commands import Act, Cancel, Pause, Revise, Steer
 from ipc.sink import EventSink
+from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
+from planner.plan.model import Step
 from planner.plan.revision import ProviderRefused
 from planner.run.control import PlanControl, Request
 from planner.run.revision_runner import RevisionRunner
@@ -325,6 +327,12 @@ class Dispatcher:
             del self._running[attempt.step_id]
             self._take(c.AttemptSaved(attempt.step_id))
 
+    def _work_of(self, step: Step) -> str:
+        """Return what a person waits for while a step is running."""
+        if self._options.by_program(step):
+            return f"step {step.id} (a function of the program)"
+        return f"step {step.id} ({'an agent, until its turn ends' if step.command is None else 'a command'})"
+
     def _watch(self, run: StepRun, watchdog: Watchdog, seconds: float) -> None:
         due = self._clock() + seconds
         run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog, due))
@@ -369,6 +377,8 @@ class Dispatcher:
             return
         if isinstance(command, Cancel):
             self._revisions.stop()
+        if isinstance(command, Pause) and command.grace_seconds is None and self._running:
+            self._warn("pausing", f"waits for {listed(self._work_of(run.step) for run in self._running.values())}")
         self._answer("decision.ignored", request, self._try_command(command))
 
     async def _act(self, command: Act, request: Request) -> None:

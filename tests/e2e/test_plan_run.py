@@ -196,6 +196,9 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
     until((vibe.workdir / "started").exists)
 
     process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    while b"waits for step one (a command)" not in (said := process.stdout.readline()):
+        assert said, "the person was not told what the pause waits for"
     (vibe.workdir / "go").touch()
     out, _ = process.communicate(timeout=120)
 

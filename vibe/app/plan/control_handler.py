@@ -18,7 +18,7 @@ from vibe.app.engine.request_board import RequestBoard, serve_requests
 VERDICT_SECONDS = 10.0
 """The time that a command may wait for its turn in the run. Those who ask wait a little longer."""
 
-PAUSING = "pausing: agents stop at a safe point, about 5 s"
+PAUSING = "pausing: agents stop at a safe point, commands when they are done"
 NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
 ACT_MESSAGES = {
     StepAction.CANCEL: "step {!r} is cancelled",

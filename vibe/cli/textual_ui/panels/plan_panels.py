@@ -163,7 +163,7 @@ class LeavePanel(PlanPanel):
         super().__init__(plan)
         looks_on = f"vibe --attach {plan.id} looks on; open requests wait"
         self._ways = {
-            "p": ("pause it and leave", f"agents stop at a safe point, about 5 s; {goes_on}"),
+            "p": ("pause it and leave", f"agents stop at a safe point, commands when they are done; {goes_on}"),
             "b": ("leave it running  ", looks_on),
             "c": ("cancel the plan   ", "changes so far stay"),
         }

@@ -193,7 +193,7 @@ async def test_who_leaves_says_what_becomes_of_the_plan(key: str, heard: tuple[s
         assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on", can_outlive=True)
         await on.settle()
         assert "Leave?  a plan is running" in on.screen
-        assert any(line.endswith("about 5 s; vibe -c goes on") for line in on.lines)
+        assert any(line.endswith("when they are done; vibe -c goes on") for line in on.lines)
         assert any(line.endswith("vibe --attach p looks on; open requests wait") for line in on.lines)
         assert "0/4 · 0 agents at work" in on.screen
         await on.press("x")
