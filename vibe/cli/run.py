@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
@@ -68,6 +69,8 @@ def carried_out(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, de
     code = _code_of(act, env, debug=debug)
     settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
     settle(env.stderr, SECONDS_FOR_READER)
+    if env.owns_process:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C too many must not tear what is only cleaning up
     problem = problem_of(env.stdout)
     if problem is not None and code == ExitCode.DONE:
         return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
