@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
@@ -32,6 +33,8 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 })
 """A remedy for each resource the system may run out of. Other system errors are about the request itself."""
 
+FULL_BYTES = 500_000
+"""A disk with less free space counts as full, because a program that failed there may have removed what it wrote."""
 NO_TEMPORARY_FOLDER = "No usable temporary directory"
 """The beginning of the message of ``tempfile`` if no folder can be written."""
 NO_THREAD = "can't start new thread"
@@ -139,10 +142,24 @@ def out_of_files(error: BaseException) -> bool:
     return any(getattr(cause, "errno", None) in {errno.EMFILE, errno.ENFILE} for cause in _causes(error))
 
 
-def shortage_in(words: str) -> OSError | None:
-    """Return the system shortage that another program reports in ``words``, written in the C locale, or None."""
-    numbers = (number for number in _REMEDIES if os.strerror(number) in words)
+def shortage_in(words: str, *places: str) -> OSError | None:
+    """Return the system shortage that another program reports in ``words``, written in the C locale, or None.
+
+    A program that names no reason met a full disk if one of the ``places`` in which it wrote is on one.
+    """
+    numbers = [number for number in _REMEDIES if os.strerror(number) in words]
+    numbers += [errno.ENOSPC for place in places if _is_full(place)]
     return next((OSError(number, os.strerror(number)) for number in numbers), None)
+
+
+def _is_full(place: str) -> bool:
+    try:
+        disk = shutil.disk_usage(place)
+    except FileNotFoundError:
+        return _is_full(os.path.dirname(place))
+    except OSError:
+        return False
+    return disk.total > 0 and disk.free < FULL_BYTES
 
 
 def described(error: BaseException, *, bare: bool = False) -> str:
