@@ -18,7 +18,6 @@ from ipc.commands import Act, Cancel, Pause, Revise, Steer
 from ipc.sink import EventSink
 from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Step
 from planner.plan.revision import ProviderRefused
 from planner.run.control import PlanControl, Request
 from planner.run.revision_runner import RevisionRunner
@@ -249,8 +248,7 @@ class Dispatcher:
     def _start(self, step_id: str, attempt: int) -> None:
         step = schedule_of(self._state).steps[step_id]
         run = self._running[step_id] = StepRun(step=step, attempt=attempt)
-        reports_progress = step.command is None and not self._options.by_program(step)
-        if self._options.watchdog is not None and reports_progress:
+        if self._options.watchdog is not None and self._options.has_agent(step):
             self._options.watchdog.begin(step_id)
             self._watch(run, self._options.watchdog, step.idle_seconds)
         self._tasks.start_soon(self._run_attempt, run, self._stop)
@@ -327,12 +325,6 @@ class Dispatcher:
             del self._running[attempt.step_id]
             self._take(c.AttemptSaved(attempt.step_id))
 
-    def _work_of(self, step: Step) -> str:
-        """Return what a person waits for while a step is running."""
-        if self._options.by_program(step):
-            return f"step {step.id} (a function of the program)"
-        return f"step {step.id} ({'an agent, until its turn ends' if step.command is None else 'a command'})"
-
     def _watch(self, run: StepRun, watchdog: Watchdog, seconds: float) -> None:
         due = self._clock() + seconds
         run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog, due))
@@ -378,7 +370,7 @@ class Dispatcher:
         if isinstance(command, Cancel):
             self._revisions.stop()
         if isinstance(command, Pause) and command.grace_seconds is None and self._running:
-            self._warn("pausing", f"waits for {listed(self._work_of(run.step) for run in self._running.values())}")
+            self._warn("pausing", f"waits for {listed(self._running)}")
         self._answer("decision.ignored", request, self._try_command(command))
 
     async def _act(self, command: Act, request: Request) -> None:
@@ -395,7 +387,7 @@ class Dispatcher:
         if heard or run is None or not run.has_task or run.step.command is not None:
             problem = self._try_command(c.Tell(command, heard))
         else:
-            problem = (NO_AGENT if self._options.by_program(run.step) else NOT_HEARD).format(command.step_id)
+            problem = (NOT_HEARD if self._options.has_agent(run.step) else NO_AGENT).format(command.step_id)
         self._answer("step.refused", request, problem)
 
     def _try_command(self, command: c.Command) -> str | None:

@@ -68,8 +68,8 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
 
     Blank if it lacks nothing.
     """
-    by_program: Callable[[Step], bool] = lambda _: False
-    """Tells whether a program of the user's does a step. Such a step reports no progress, so it is never idle."""
+    has_agent: Callable[[Step], bool] = lambda step: step.command is None
+    """Tells whether an agent does a step. A command or a program's function reports no progress: it is never idle."""
     steering: Steering = field(default_factory=Steering)
     """Reaches the agents of running steps."""
     clock: Clock = time.monotonic
@@ -140,8 +140,8 @@ class StepRunner:
 
     def _without_next(self, run: StepRun, result: StepResult) -> StepResult:
         """Return an attempt's result. If the plan's budget has no room for the next attempt, the step ends with it."""
-        has_agent = run.step.command is None and not self._options.by_program(run.step)
-        goes_on = has_agent and left_after(run.step, run.attempt, result, cut=False) is Left.RETRYING
+        left = left_after(run.step, run.attempt, result, cut=False)
+        goes_on = left is Left.RETRYING and self._options.has_agent(run.step)
         lacks = self._options.shortage(run.step, run.attempt, result) if goes_on else ""
         if not lacks:
             return result
@@ -210,8 +210,7 @@ class StepRunner:
                 told=tuple(told_message(fact) for fact in step.told),
             )
             run.has_task = True
-            is_steerable = task.has_agent and not self._options.by_program(run.step)
-            with self._steering.attempt(run.step.id) if is_steerable else nullcontext():
+            with self._steering.attempt(run.step.id) if self._options.has_agent(run.step) else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)

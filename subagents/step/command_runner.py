@@ -18,7 +18,7 @@ from ipc.sink import TaggingSink
 from subagents.agent.run_context import AgentContext
 from subagents.executor import StepResult, StepTask
 from vibe.core.messages import Outcome
-from vibe.core.session.write_turn import WAITS
+from vibe.core.session.write_turn import waits_told
 from vibe.shell.process.capture import OutputLog
 from vibe.shell.process.confined import MOST_STARTS, shell_command
 from vibe.shell.process.runner import (
@@ -83,11 +83,8 @@ class HostCommands:
             WorkspaceLockedError: others were writing in the folder for too long.
         """
         turns = self._run_context.turns
-        async with nullcontext() if turns is None else turns(self._warn_of_wait):
+        async with nullcontext() if turns is None else turns(waits_told(self._sink)):
             return await self._run(command, purpose=purpose)
-
-    def _warn_of_wait(self, message: str) -> None:
-        self._sink.publish(WarningEvent(code=WAITS, message=message))
 
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex

@@ -12,7 +12,6 @@ VibeError
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -47,7 +46,7 @@ class GitFailedError(WorktreeError):
     def __init__(self, words: Sequence[str], folder: Path, problem: str) -> None:
         command = words[2] if words[0] == "-c" else words[0]
         super().__init__(f"git {command} failed in {str(folder)!r}: {problem}")
-        self.__cause__ = shortage_in(problem, str(folder), *filter(os.path.isabs, words))
+        self.__cause__ = shortage_in(problem, folder, *(Path(word) for word in words if word.startswith("/")))
 
 
 class StaleTreeError(WorktreeError):

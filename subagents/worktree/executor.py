@@ -27,7 +27,7 @@ from subagents.worktree.repository import Base, Repository
 from subagents.worktree.worktree import OUR_LABEL, PUT_AWAY, remove_folder, remove_if_empty
 from vibe.core.messages import Outcome, total_of
 from vibe.core.modes import ExecutionMode
-from vibe.core.session.write_turn import WAITS, Turns
+from vibe.core.session.write_turn import Turns, waits_told
 from vibe.system.files import FileLock
 from vibe.system.racing import shielded
 
@@ -285,11 +285,7 @@ class WorktreeExecutor(Struct, eq=False):
 
     async def _in_turn(self, act: Callable[[Repository], T], step_id: str) -> T:
         """Call ``act``, which writes the user's files, in the run's turn to write."""
-
-        def tell(message: str) -> None:
-            self._sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))
-
-        async with nullcontext() if self._turns is None else self._turns(tell):
+        async with nullcontext() if self._turns is None else self._turns(waits_told(self._sink, step_id)):
             return await self._with_lock(act)
 
     async def _with_lock(self, act: Callable[[Repository], T]) -> T:

@@ -187,6 +187,20 @@ def test_a_signal_leaves_a_run_that_can_be_resumed(
     assert (vibe.workdir / "log").read_text() == "1\n2\n3\n"
 
 
+LEAVING = """
+import atexit, os, signal, sys
+from vibe.cli.main import main
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.exit(main(["plan", "list"]))
+"""
+
+
+def test_an_interrupt_while_the_process_cleans_up_is_no_traceback(vibe: VibeCommand) -> None:
+    ended = vibe.run([sys.executable, "-c", LEAVING])
+
+    assert (ended.code, ended.err) == (0, "")
+
+
 def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(
         command_step("one", "touch started; while [ ! -e go ]; do sleep 0.05; done; echo 1 >> log"),
@@ -197,7 +211,7 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
 
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
-    while b"waits for step one (a command)" not in (said := process.stdout.readline()):
+    while b"waits for one" not in (said := process.stdout.readline()):
         assert said, "the person was not told what the pause waits for"
     (vibe.workdir / "go").touch()
     out, _ = process.communicate(timeout=120)

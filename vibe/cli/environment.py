@@ -14,6 +14,7 @@ from vibe.app.engine.host import HOME_VARIABLE, Host, vibe_home
 from vibe.cli.streams import standard_streams
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import typed_path
+from vibe.system.own_places import STATE
 from vibe.system.plain_text import one_line
 from vibe.system.programs import guarded
 
@@ -101,7 +102,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         real = Path(os.path.realpath(path))
         if real == Path(os.path.realpath(self.cwd / plan)):
             raise UsageError(f"{flag} {name}: is the plan itself; name another file")
-        if any(real.is_relative_to(os.path.realpath(records)) for records in self.own_places.records):
+        if any(real.is_relative_to(os.path.realpath(self.home / records)) for records in STATE):
             raise UsageError(f"{flag} {name}: is where vibe keeps its own records; name another file")
         return path
 

@@ -98,11 +98,10 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
 
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code for an error, by its class or by the resource that the system lacked."""
-    if shortage(error) is not None:
-        return ExitCode.ENVIRONMENT
-    if isinstance(error, UsageError | UnknownSourceError):
+    if isinstance(error, UsageError | UnknownSourceError) and not shortage(error):
         return ExitCode.USAGE
-    return ExitCode.ENVIRONMENT if isinstance(error, EnvironmentFailure | IpcError) else ExitCode.FAILED
+    is_outside = shortage(error) or isinstance(error, EnvironmentFailure | IpcError)
+    return ExitCode.ENVIRONMENT if is_outside else ExitCode.FAILED
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:

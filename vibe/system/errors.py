@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -142,7 +142,7 @@ def out_of_files(error: BaseException) -> bool:
     return any(getattr(cause, "errno", None) in {errno.EMFILE, errno.ENFILE} for cause in _causes(error))
 
 
-def shortage_in(words: str, *places: str) -> OSError | None:
+def shortage_in(words: str, *places: Path) -> OSError | None:
     """Return the system shortage that another program reports in ``words``, written in the C locale, or None.
 
     A program that names no reason met a full disk if one of the ``places`` in which it wrote is on one.
@@ -152,14 +152,9 @@ def shortage_in(words: str, *places: str) -> OSError | None:
     return next((OSError(number, os.strerror(number)) for number in numbers), None)
 
 
-def _is_full(place: str) -> bool:
-    try:
-        disk = shutil.disk_usage(place)
-    except FileNotFoundError:
-        return _is_full(os.path.dirname(place))
-    except OSError:
-        return False
-    return disk.total > 0 and disk.free < FULL_BYTES
+def _is_full(place: Path) -> bool:
+    disk = os.statvfs(next(one for one in (place, *place.parents) if os.path.exists(one)))
+    return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < FULL_BYTES
 
 
 def described(error: BaseException, *, bare: bool = False) -> str:

@@ -34,20 +34,15 @@ class OwnPlaces:
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # It may contain keys.
     results: tuple[Path, ...] = ()
 
-    @property
-    def records(self) -> tuple[Path, ...]:
-        """The parts of the home that only vibe maintains."""
-        return () if self.home is None else tuple(self.home / name for name in STATE)
-
     def below(self, root: Path) -> tuple[Path, ...]:
         """Return the places below ``root``, with links resolved in both. Reads the file system.
 
         A root that is itself one of these places, or inside one, is treated like any folder.
         """
         top = Path(os.path.realpath(root))
-        places = [*self.results, *self.records]
+        places = [*self.results]
         if self.home is not None:
-            places.append(self.home)
+            places += [self.home, *(self.home / name for name in STATE)]
         if self.environ.get("XDG_RUNTIME_DIR"):
             places.append(Path(self.environ["XDG_RUNTIME_DIR"], "vibe"))
         temporary = Path(os.path.realpath(self.environ.get("TMPDIR") or "/tmp"))  # noqa: S108  where it is by default

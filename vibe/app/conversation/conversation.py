@@ -22,7 +22,7 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.rewind import RewindReport
-from vibe.core.session.write_turn import WAITS
+from vibe.core.session.write_turn import waits_told
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
@@ -211,7 +211,7 @@ class Conversation:
             engine = self.setup.engine
             point = (message_index, engine.environ, engine.own_places)
             rewind = partial(self.session.rewind, *point, files=files, chat=chat, only=only)
-            async with self._parts.turn.held(self._warn_of_wait) if files else nullcontext():
+            async with self._parts.turn.held(waits_told(self._sink)) if files else nullcontext():
                 report = await shielded(partial(anyio.to_thread.run_sync, rewind))
             self._agent, self._reads = None, ReadTracker()
             changed = (*report.files.restored, *report.files.deleted)
@@ -227,9 +227,6 @@ class Conversation:
                 self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
             return report
         raise AssertionError("unreachable: a shielded block is not cancelled")
-
-    def _warn_of_wait(self, message: str) -> None:
-        self._sink.publish(e.WarningEvent(code=WAITS, message=message))
 
     async def fork(self) -> str:
         """Save a copy of the conversation as another session and return its id. This one continues as it is.

@@ -149,7 +149,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
         watchdog=watchdog,
         step_limits=usual_limits(steps.engine.config),
         attended=run.audience.waits or run.decider is not None,
-        by_program=store.settings.by_program,
+        has_agent=lambda step: step.command is None and not store.settings.by_program(step),
         version=__version__,
         expected=_expected(steps) if not store.state().attached else None,
         replanning=_replanning(steps, kept_by),

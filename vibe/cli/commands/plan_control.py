@@ -43,16 +43,11 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
     """Print the result, ``lines`` below it, and the command that resumes the plan if it isn't running."""
-    goes_on = _next_command(done, env)
+    is_left = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
+    goes_on = f"vibe plan resume {done.plan_id}" if is_left else None
     document = {"plan_id": done.plan_id, "message": done.message, "running": done.running, **done.data, "next": goes_on}
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]
     env.answer(args, document, [*text, *([f"continue with: {goes_on}"] if goes_on else ())])
-
-
-def _next_command(done: Done, env: CliEnvironment) -> str | None:
-    """Return the command that runs the rest of the plan, or None if it is running or has no rest."""
-    goes_on = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
-    return f"vibe plan resume {done.plan_id}" if goes_on else None
 
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:

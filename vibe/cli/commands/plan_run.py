@@ -51,7 +51,7 @@ TERMINATION_GRACE_SECONDS = 5.0
 
 Callers that send SIGTERM usually kill after about ten seconds.
 """
-PAUSING = "pausing: an open question must be answered; Ctrl-C again stops now"
+PAUSING = "pausing: agents stop at a safe point, commands at their end; answer what is asked; Ctrl-C again stops now"
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:

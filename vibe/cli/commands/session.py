@@ -57,8 +57,7 @@ def run_export(args: Arguments, env: CliEnvironment) -> None:
     saved, messages = _opened(args, env)
     document = _exported(args.format, saved, messages, _mask(env))
     if args.file not in {None, "-"}:
-        failed = f"-o {args.file}: can't be written"
-        with os_error_as(lambda error: UsageError(f"{failed} ({error.strerror}); {remedy(error)}")):
+        with os_error_as(lambda error: UsageError(f"-o {args.file}: {error.strerror}; {remedy(error)}")):
             put_file(env.file_to_write("-o", args.file), document.encode("utf-8", "replace"), mode=PRIVATE)
     else:
         env.stdout.write(plain(document) if env.stdout.isatty() else document)

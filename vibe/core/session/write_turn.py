@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
 from vibe.core.session.errors import WorkspaceLockedError, writing_folder
 from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_of
 from vibe.system.git.discovery import locate
@@ -38,6 +40,11 @@ WAITS = "write.wait"
 
 T = TypeVar("T")
 Tell = Callable[[str], object]
+
+
+def waits_told(sink: EventSink, step_id: str | None = None) -> Tell:
+    """Return a function that warns those who watch a run, or one step of it, that a call waits for its turn."""
+    return lambda message: sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))
 
 
 Turns: TypeAlias = Callable[[Tell], AbstractAsyncContextManager[object]]

@@ -22,7 +22,7 @@ from ipc.sink import EventSink
 from vibe.core.hooks.runner import HookAnswer, HookCall
 from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
 from vibe.core.session.errors import WorkspaceLockedError
-from vibe.core.session.write_turn import WAITS, Turns
+from vibe.core.session.write_turn import Turns, waits_told
 from vibe.core.tools import ui
 from vibe.core.tools.base import AnyTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import EXPECTED_ERRORS, ReadOnlyRefusedError, ToolError
@@ -337,15 +337,12 @@ class ToolExecutor:
     async def _run(self, item: _PendingCall, tool: AnyTool, context: InvokeContext) -> str:
         takes_no_turn = tool.read_only or not tool.changes_files or item.only_read
         turns = None if takes_no_turn else self._turns
-        async with nullcontext() if turns is None else turns(self._announce_wait):
+        async with nullcontext() if turns is None else turns(waits_told(self._sink)):
             item.started = perf_counter()  # Waiting for a person or for a turn does not count.
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.told = convert({name: getattr(tool, name)(result) for name in _Told.__struct_fields__}, _Told)
         item.display = self._masked_display(tool.display(result))
         return item.told.format_result
-
-    def _announce_wait(self, message: str) -> None:
-        self._sink.publish(e.WarningEvent(code=WAITS, message=message))
 
     def _masked_display(self, display: e.Display | None) -> e.Display | None:
         """Return a display without secrets, and with text that can be encoded."""
