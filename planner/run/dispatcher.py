@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -75,6 +76,7 @@ SNAPSHOT_SECONDS = 1.0
 """The shortest time between two snapshots of the plan's state; each change is in one of them after that time."""
 STOPPED_SECONDS = 5.0
 """A timer that is late by more than this shows that the run's process was stopped, as by Ctrl-Z."""
+PAUSING = "pausing, still at work: {}; agents stop at a safe point, commands when done, questions once answered{}"
 NO_AGENT = "a program does step {!r}, not an agent: it hears nothing"
 NOT_HEARD = "the agent of step {!r} is done: once the step has ended, `vibe plan retry` takes a --message"
 MOST_HELD = 64
@@ -370,7 +372,8 @@ class Dispatcher:
         if isinstance(command, Cancel):
             self._revisions.stop()
         if isinstance(command, Pause) and command.grace_seconds is None and self._running:
-            self._warn("pausing", f"waits for {listed(self._running)}")
+            again = "; Ctrl-C again stops now" if command.by == signal.SIGINT.name else ""
+            self._warn("pausing", PAUSING.format(listed(self._running), again))
         self._answer("decision.ignored", request, self._try_command(command))
 
     async def _act(self, command: Act, request: Request) -> None:

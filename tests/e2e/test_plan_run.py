@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,7 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
 
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
-    while b"waits for one" not in (said := process.stdout.readline()):
+    while b"pausing, still at work: one;" not in (said := process.stdout.readline()):
         assert said, "the person was not told what the pause waits for"
     (vibe.workdir / "go").touch()
     out, _ = process.communicate(timeout=120)

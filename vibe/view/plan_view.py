@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from typing import Any, cast
@@ -606,16 +607,13 @@ def step_name(step: StepView, plan: PlanView) -> str:
 def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Return the number of steps on the longest path to each step, given the steps that each depends on.
 
-    If they form a cycle, the numbers cover only part of it.
+    If they form a cycle, which a plan that our loader accepts does not have, all numbers are 0.
     """
     known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
-    try:
-        order = list(TopologicalSorter(known).static_order())
-    except CycleError:  # a plan that our loader accepts has no cycles
-        order = list(known)
-    found: dict[str, int] = {}
-    for step_id in order:
-        found[step_id] = max((found.get(parent, -1) + 1 for parent in known[step_id]), default=0)
+    found = dict.fromkeys(known, 0)
+    with suppress(CycleError):
+        for step_id in TopologicalSorter(known).static_order():
+            found[step_id] = max((found[parent] + 1 for parent in known[step_id]), default=0)
     return found
 
 

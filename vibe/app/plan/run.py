@@ -75,15 +75,8 @@ class PlanSession:
         """The plan's id, once it has one."""
         self.commands = plan_router(self.control, board, self.steering)
         """Carries out what others ask of the run."""
-        self.channel: Publishing | None = None
-        """The channel of its events, once it runs."""
         self._prepared = prepared
         self._host = host
-
-    def warn(self, code: str, message: str) -> None:
-        """Send a warning to those who watch the run. Before the run this has no effect."""
-        if self.channel is not None:
-            self.channel.sink.publish(WarningEvent(code=code, message=message))
 
     async def run(self, before_start: Callable[[], object] | None = None) -> PlanRun:
         """Run the plan until it ends or pauses. ``before_start`` is called when all is ready, before the first step.
@@ -99,7 +92,7 @@ class PlanSession:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.aclose)
             bus = publishing(host, run.engine.config, listeners, address=run.options.bus_address, control=self.commands)
-            opened = self.channel = await stack.enter_async_context(bus)
+            opened = await stack.enter_async_context(bus)
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
             workspace = Path(store.settings.workspace)

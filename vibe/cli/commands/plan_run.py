@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -51,7 +50,6 @@ TERMINATION_GRACE_SECONDS = 5.0
 
 Callers that send SIGTERM usually kill after about ten seconds.
 """
-PAUSING = "pausing: agents stop at a safe point, commands at their end; answer what is asked; Ctrl-C again stops now"
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
@@ -150,10 +148,7 @@ async def run_with_signals(
 
 def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
     """Pause the plan at the first signal and stop running steps at the next. Both leave it resumable."""
-    first_interrupt = count == 1 and which is signal.SIGINT
-    if first_interrupt:
-        session.warn("pausing", PAUSING)
-    grace = None if first_interrupt else TERMINATION_GRACE_SECONDS if count == 1 else 0.0
+    grace = 0.0 if count > 1 else None if which is signal.SIGINT else TERMINATION_GRACE_SECONDS
     session.control.submit(Pause(grace_seconds=grace, by=which.name))
 
 
@@ -177,7 +172,7 @@ def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliE
     if output == "text":
         env.write_lines(dry_run_lines(found))
     else:
-        env.stdout.write(json.dumps(found.as_document(), indent=2 if output == "json" else None) + "\n")
+        write_document(found.as_document(), env.stdout, indent=2 if output == "json" else None)
     return found.exit_code
 
 
