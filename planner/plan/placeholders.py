@@ -14,7 +14,6 @@ from typing import Any, cast
 from msgspec import Struct
 
 from planner.plan.diagnostics import Problem, UnfilledError, listed, quoted
-from vibe.system.plain_text import beginning
 
 INPUTS = "inputs"
 ITEM = "item"
@@ -86,7 +85,7 @@ def fill(text: str, values: Mapping[str, object], *, longest: int = MAX_FILLED) 
     parts: list[str] = []
     size = end = 0
     for match in _FOUND.finditer(text):
-        filled = _OPEN if match[1] is None else beginning(as_text(_value(_read(match), values)), longest)
+        filled = _OPEN if match[1] is None else _shortened(as_text(_value(_read(match), values)), longest)
         parts += (text[end : match.start()], filled)
         end = match.end()
         size += len(filled)
@@ -121,6 +120,10 @@ def part_of(value: object, name: str) -> object:
         part = cast("list[object]", value)[int(name) :][:1]
         return part[0] if part else ABSENT
     return ABSENT
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}[... {len(text) - longest:,} characters more]"
 
 
 def problems_in_text(path: str, text: object, *, inputs: Collection[str], items: bool) -> Iterator[Problem]:

@@ -125,7 +125,7 @@ def test_a_long_item_is_cut_in_texts_and_refused_by_commands() -> None:
     child = made({"k": 1, "text": text}, for_each={"in": "f", "key": "/k"}, title="${item.text}", prompt="${item.text}")
     assert child.title.startswith("x" * 80 + "[...")
     assert child.prompt is not None
-    assert child.prompt.startswith("x" * 4_000 + " [... 996000 characters left out]")
+    assert child.prompt.startswith("x" * 4_000 + "[... 996,000 characters more]")
     assert child.is_long
     with pytest.raises(ItemsInvalidError, match=r"item 0 \('1'\): is more than a command can be given, 100,000 bytes"):
         made({"k": 1, "text": text}, for_each={"in": "f", "key": "/k"}, title="t", verify=["true"])

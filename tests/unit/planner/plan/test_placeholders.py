@@ -58,7 +58,7 @@ def test_what_has_no_value_is_an_error(text: str) -> None:
 
 
 def test_a_long_value_is_cut_and_says_so() -> None:
-    assert fill("<${item}>", {"item": "x" * 1_500}, longest=500) == f"<{'x' * 500} [... 1000 characters left out]>"
+    assert fill("<${item}>", {"item": "x" * 1_500}, longest=500) == f"<{'x' * 500}[... 1,000 characters more]>"
 
 
 def test_a_text_does_not_grow_without_bound() -> None:
