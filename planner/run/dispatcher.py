@@ -17,7 +17,6 @@ from msgspec import convert, structs
 from ipc import events as e
 from ipc.commands import Act, Cancel, Pause, Revise, Steer
 from ipc.sink import EventSink
-from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.revision import ProviderRefused
 from planner.run.control import PlanControl, Request
@@ -373,7 +372,7 @@ class Dispatcher:
             self._revisions.stop()
         if isinstance(command, Pause) and command.grace_seconds is None and self._running:
             again = "; Ctrl-C again stops now" if command.by == signal.SIGINT.name else ""
-            self._warn("pausing", PAUSING.format(listed(self._running), again))
+            self._warn("pausing", PAUSING.format(", ".join(self._running), again))
         self._answer("decision.ignored", request, self._try_command(command))
 
     async def _act(self, command: Act, request: Request) -> None:
