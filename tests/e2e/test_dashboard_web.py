@@ -112,6 +112,16 @@ def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
             assert (refused.status_code, refused.json()["error"]) == (400, "invalid")
 
 
+def test_the_page_opens_at_the_run_that_is_meant(vibe: VibeCommand, write_plan: Any) -> None:
+    for _ in range(2):
+        vibe("plan", "run", write_plan({"id": "a", "title": "A", "mode": "run", "command": "true"}))
+    first, second = vibe.plan_ids()
+
+    for name, key in ((first[:6], first), (second, second), ("latest", second), ("gone", "gone")):
+        with dashboard(vibe, name) as (said, _):
+            assert f"/?run={key}#" in said["url"]
+
+
 def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:
     with dashboard(vibe) as (said, client), socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as deaf:
         deaf.sendall(
