@@ -19,10 +19,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ipc.errors import IpcError
+from ipc.registry import LATEST
 from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
 from vibe.app.plan.report import ReportFormat, read_report, render
 from vibe.app.watch.board import Board
+from vibe.app.watch.runs import Runs
 from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
@@ -237,6 +239,13 @@ def _number(given: str, default: int) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,14}", given):
         raise RefusedError(400, "invalid", f"{given[:40]!r} is not a number from 1")
     return int(given)
+
+
+def key_of(name: str, host: Host) -> str:
+    """Return the key of the run that a name, its beginning or ``latest`` means; the name itself if none. Blocks."""
+    keys = [run.key for run in Runs(host.home, host.runtime_dir).look()]
+    begun = keys[:1] if name == LATEST else [key for key in keys if key.startswith(name)]
+    return begun[0] if len(begun) == 1 else name
 
 
 async def serve(

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import anyio
 
-from ipc.registry import LATEST
 from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -140,7 +139,7 @@ def _steady(row: Row) -> dict[str, Any]:
 def _web(args: Arguments, env: CliEnvironment) -> int:
     """Serve the page; its address and token are printed first. Ending by Ctrl-C or SIGTERM counts as success."""
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
-    from vibe.dashboard.server import Tokens, serve  # noqa: PLC0415  only the page needs it
+    from vibe.dashboard.server import Tokens, key_of, serve  # noqa: PLC0415  only the page needs it
 
     for name in args.allow_host:
         if not HOST_NAME.fullmatch(name):
@@ -148,21 +147,12 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
     token, view = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
     tokens = Tokens(view=view, control=token) if args.control else Tokens(view=token)
     with listening(HOST, args.port, "--port") as listener:
-        at = f"?run={quote(_key_of(args.run, env), safe='')}" if args.run else ""
+        at = f"?run={quote(key_of(args.run, env), safe='')}" if args.run else ""
         address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
         links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": f"{address}#{view}"}
         began = partial(_tell, links, args, env)
         page = partial(serve, listener, env, tokens, began, args.name or BY, args.allow_host)
         return anyio.run(served_until_signal, env, page)
-
-
-def _key_of(name: str, env: CliEnvironment) -> str:
-    """Return the key of the run that a name, its beginning or ``latest`` means; the name itself if it means none."""
-    from vibe.app.watch.runs import Runs  # noqa: PLC0415  the list is drawn before it is loaded
-
-    keys = [run.key for run in Runs(env.home, env.runtime_dir).look()]
-    begun = keys[:1] if name == LATEST else [key for key in keys if key.startswith(name)]
-    return begun[0] if len(begun) == 1 else name
 
 
 def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> None:
