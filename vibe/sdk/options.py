@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from msgspec.structs import replace
@@ -231,7 +231,7 @@ def _is_listener(value: object) -> bool:
 
 
 def _is_type(value: object) -> bool:
-    return not isinstance(value, str | bytes | Mapping) or _MAPPING(cast("object", value))
+    return not isinstance(value, str | bytes | FunctionType | Mapping) or _MAPPING(cast("object", value))
 
 
 def _is_executor(value: object) -> bool:

@@ -47,7 +47,7 @@ WRONG: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("max_parallel", "max_tokens", "max_turns"), (True, 0, 1.5, float("inf"), "3")),
     **dict.fromkeys(("max_price", "time_limit"), (True, 0, float("nan"), float("inf"), "3")),
     **dict.fromkeys(("fork", "trust", "check", "read_only"), (0, 1, "no", [])),
-    "output": (b"x", "Answer", {3: 4}),
+    "output": (b"x", "Answer", {3: 4}, lambda: None),
     "approve": (1, "yes", False, []),
     "executor": ("", 3, object, object()),
     "workdir": (None, "", "a\0b", 3, b"x"),

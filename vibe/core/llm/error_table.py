@@ -135,8 +135,8 @@ _TOO_LONG = re.compile(
     r"|reduce the length of the|current length is \d+ while|max(imum)? (prompt|model|sequence|input) length"
     r"|(prompt|input|messages|requests?|tokens?)\b(?!.{0,40}max_).{0,40}"
     r"\b(exceeds? (the )?(max\w*|model|limit|allowed|total)"
-    r"|(exceed|more than) (the )?(max\w*|total)( allowed)? tokens|exceed capacity)\b"
-    r"|超长|过长|长度超过|超过.{0,10}最大长度",
+    r"|(exceed(ed)?|more than) (the )?(max\w*|total)( allowed)?( number of)?( input)? tokens|exceed capacity)\b"
+    r"|tokens_limit_reached|超长|过长|长度超过|超过.{0,10}最大长度",
     re.IGNORECASE | re.DOTALL,
 )
 _OUTPUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W{1,3}(must be less|is too large|value)", re.IGNORECASE)
@@ -148,6 +148,8 @@ _BADLY_WORDED = re.compile(
     re.IGNORECASE,
 )
 """The wording of Groq, Ollama and llama.cpp for a malformed call, which is the model's fault, not the request's."""
+_NOT_LOADED = re.compile(r"requires more (system )?memory|(unable to|error) load(ing)? model", re.IGNORECASE)
+"""The wording of Ollama, with status 500, for a model that does not fit into its machine, or that it can't read."""
 _WAIT = re.compile(
     r"(?:(?:try again|retry) (?:in|after)|retryDelay)[\s:\"\\]*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
     r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,18}(?:\.\d{1,9})?)\s*(ms|s))?",
@@ -173,7 +175,8 @@ def parse_retry_after(value: str | None, *, now: datetime | None = None) -> floa
     if not is_epoch and (told := wait_in_words(f"retry in {text} s")) is not None:
         return told
     try:
-        moment = datetime.fromtimestamp(int(text[:10]), UTC) if is_epoch else parsedate_to_datetime(text)
+        read = datetime.fromisoformat if text[:4].isdigit() else parsedate_to_datetime
+        moment = datetime.fromtimestamp(int(text[:10]), UTC) if is_epoch else read(text)
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -196,6 +199,8 @@ def error_class(status: int, words: str, *, asks_to_wait: bool) -> type[ModelErr
     """
     if status == 429 and _TOO_LARGE_FOR_RATE.search(words):
         return ContextTooLongError
+    if status == 500 and _NOT_LOADED.search(words):
+        return ModelRequestError
     if status in {400, 500} and _BADLY_WORDED.search(words):
         return ModelProtocolError
     if status in {403, 429, *_VAGUE} and not asks_to_wait and _EXHAUSTED.search(words):
