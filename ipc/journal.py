@@ -128,9 +128,7 @@ class Journal:
         if self._unwritten_bytes + len(line) > MAX_UNWRITTEN_BYTES:
             reason = self.error.strerror if self.error else "unknown"
             raise JournalError(
-                self.path,
-                f"{reason}, and {len(self.unwritten)} events wait in memory",
-                "free disk space and run again",
+                self.path, f"{reason}, and {len(self.unwritten)} events wait in memory", "free disk space and run again"
             )
         self.unwritten.append(line)
         self._unwritten_bytes += len(line)

@@ -140,11 +140,7 @@ def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:
 
 
 def step_asked(
-    state: State,
-    step: StepState,
-    decision: e.PlanDecisionEvent,
-    at: float,
-    why: tuple[str | None, str] | None = None,
+    state: State, step: StepState, decision: e.PlanDecisionEvent, at: float, why: tuple[str | None, str] | None = None
 ) -> tuple[e.Fact, ...]:
     """Return the facts that a step waits for an answer about its last attempt, and the decision that asks for it."""
     if why is None:

@@ -212,20 +212,18 @@ class SubAgent:
 
     def _kit(self) -> AgentKit:
         config = self.config
-        return agent_kit(
-            structs.replace(self._context, tools=self._offered),
-            AgentParts(
-                state=self._state,
-                model=self._model,
-                profile=config.profile,
-                taught=self._taught,
-                caller=config.caller or config.step_id,
-                role=MODE_CATALOG[config.mode].subagent_guidance,
-                lean=True,
-                subagents=self._spawner,
-                hand_in=config.hand_in,
-            ),
+        parts = AgentParts(
+            state=self._state,
+            model=self._model,
+            profile=config.profile,
+            taught=self._taught,
+            caller=config.caller or config.step_id,
+            role=MODE_CATALOG[config.mode].subagent_guidance,
+            lean=True,
+            subagents=self._spawner,
+            hand_in=config.hand_in,
         )
+        return agent_kit(structs.replace(self._context, tools=self._offered), parts)
 
     def _announce_start(self) -> None:
         context, config = self._context, self.config

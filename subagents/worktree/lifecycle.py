@@ -370,11 +370,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         folder, base = self.worktree(repository), take_base(repository)
         self.place.check_base(repository, base)
         record = WorktreeRecord(
-            attempt=self.number,
-            branch=folder.branch,
-            folder=str(folder.path),
-            base=base,
-            phase=Phase.CREATING,
+            attempt=self.number, branch=folder.branch, folder=str(folder.path), base=base, phase=Phase.CREATING
         )
         self._write(record, sync=False)
         self.is_new = True

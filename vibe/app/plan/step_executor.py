@@ -144,17 +144,15 @@ async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
     from subagents.process.executor import ProcessExecutor
 
     store = steps.store
-    pool = ProcessPool(
-        # -P keeps the folder it starts in off the module path, since that may hold modules of any name.
-        StepProgram(
-            argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
-            environ=steps.host.environ,
-            document=step_document(steps, steps.engine.request),
-            capabilities=capabilities_of(steps.services),
-        ),
-        spares=min(MOST_SPARES, store.settings.max_parallel),
-        expected=agents_to_come(steps.plan, store),
+    # -P keeps the folder it starts in off the module path, since that may hold modules of any name.
+    program = StepProgram(
+        argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
+        environ=steps.host.environ,
+        document=step_document(steps, steps.engine.request),
+        capabilities=capabilities_of(steps.services),
     )
+    spares = min(MOST_SPARES, store.settings.max_parallel)
+    pool = ProcessPool(program, spares=spares, expected=agents_to_come(steps.plan, store))
     try:
         await pool.fill()
         yield ProcessExecutor(pool, steps.services, claims, local_executor(steps, claims), store.step_folder)
@@ -172,17 +170,15 @@ def capabilities_of(services: RunServices) -> tuple[str, ...]:
 
 def step_document(steps: PlanSteps, request: EngineRequest) -> bytes:
     """Return the document for processes of steps, which build their engine by ``request``."""
-    return json.encode(
-        StepDocument(
-            home=steps.host.home,
-            steps=steps.store.folder.step_folder("-").parent,
-            request=request,
-            approvals=steps.services.approvals.mode,
-            place=steps.place,
-            limits=plan_limits(steps.plan),
-        ),
-        enc_hook=str,  # for paths
+    document = StepDocument(
+        home=steps.host.home,
+        steps=steps.store.folder.step_folder("-").parent,
+        request=request,
+        approvals=steps.services.approvals.mode,
+        place=steps.place,
+        limits=plan_limits(steps.plan),
     )
+    return json.encode(document, enc_hook=str)  # for paths
 
 
 def plan_limits(plan: Plan) -> Limits:

@@ -62,18 +62,17 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
     cache = Path(env.environ.get(CACHE_VARIABLE) or user_home_of(env.environ) / ".cache") / "vibe" / "workers"
     folder, hold = worker_folder(env.path(args.folder) if args.folder else cache)
     with hold:
+        labels, resources = dict(args.label), dict(args.resource)
+        settings = WorkerSettings(
+            folder=str(folder), labels=labels, resources=resources, lost_seconds=config.lost_seconds
+        )
         node = Node(
             address=address.text,
             certificates=certificates,
             environ=env.environ,
             folder=folder / "dask",
             slots=args.slots,
-            settings=WorkerSettings(
-                folder=str(folder),
-                labels=dict(args.label),
-                resources=dict(args.resource),
-                lost_seconds=config.lost_seconds,
-            ),
+            settings=settings,
         )
         ready = partial(wait_for_scheduler, address, certificates, env.tell)
         return _serve(node, f"worker {{}}, {args.slots} at once, in {folder}", env, ready)

@@ -19,13 +19,7 @@ from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import SavedSession, SessionListing, SessionLoader, Transcript, lock_session
-from vibe.core.session.keeping import (
-    FoundPlace,
-    delete_sessions,
-    prune_sessions,
-    rename_session,
-    search_sessions,
-)
+from vibe.core.session.keeping import FoundPlace, delete_sessions, prune_sessions, rename_session, search_sessions
 from vibe.core.session.rewind import RewindManager
 from vibe.front.listings import restored_lines
 from vibe.system.errors import UsageError, os_error_as, remedy

@@ -75,12 +75,7 @@ class LiveTree:
 
     def __enter__(self) -> Self:
         self._console = Console(
-            file=self._out,
-            force_terminal=True,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            _environ=self._environ,
+            file=self._out, force_terminal=True, highlight=False, markup=False, emoji=False, _environ=self._environ
         )
         self._show()
         self._thread = threading.Thread(target=self._draw_until_the_end, name="live-tree", daemon=True)

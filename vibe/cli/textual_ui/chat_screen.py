@@ -146,10 +146,7 @@ class ChatScreen(LowestScreen):
         self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._cards = PlanCards(self.log_view, clock)
         self.plannings = PlanningCards(
-            self.log_view,
-            clock,
-            again=lambda goal: controller.submit(f"/plan {goal}"),
-            look=self._open_agents,
+            self.log_view, clock, again=lambda goal: controller.submit(f"/plan {goal}"), look=self._open_agents
         )
         self._side = SidePanel(now=clock)
         self._working = WorkingLine(clock=clock)

@@ -229,11 +229,7 @@ def _block(shown: ShownProposal, cols: int) -> list[Line]:
 
 def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> Iterator[list[Piece]]:
     order = step.order or WorkOrder()
-    facts = [
-        step.mode,
-        *filter(None, (order.agent, _models(order))),
-        *_limits(order.max_tokens, price=order.max_price),
-    ]
+    facts = [step.mode, *filter(None, (order.agent, _models(order))), *_limits(order.max_tokens, price=order.max_price)]
     name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
     yield spread([*name, (step_title(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)
     tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""

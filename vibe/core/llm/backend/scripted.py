@@ -289,7 +289,5 @@ def _completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
     if turn.usage is not None:
         usage = Usage(turn.usage.prompt_tokens, turn.usage.completion_tokens, turn.usage.cached_tokens, calls=1)
     return Completion(
-        message=message,
-        finish_reason=turn.finish_reason or finish_reason("stop", has_calls=bool(calls)),
-        usage=usage,
+        message=message, finish_reason=turn.finish_reason or finish_reason("stop", has_calls=bool(calls)), usage=usage
     )
