@@ -68,6 +68,18 @@ def test_five_megabytes_are_pasted_and_given_back_as_they_do_not_fit(vibe: VibeC
     tmux.wait_for("EXIT 0")
 
 
+def test_what_keyboards_type_beside_letters_is_text_too(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
+    server.enqueue(Reply(text="I see."))
+    typed = "全角\u3000空白 à\xa0propos می\u200cشود 👩\u200d👩\u200d👧"
+    vibe.at(tmux)
+    tmux.wait_for("Ask anything")
+    tmux.type(typed)
+    tmux.wait_for("I see.")
+    assert server.requests[0].body["messages"][-1]["content"] == typed
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_turn_that_a_limit_ended_says_so(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("echo once"), {"text": "Never said."}))
     vibe.at(tmux, "--auto-approve", "--max-turns", "1", "go")

@@ -21,7 +21,7 @@ from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
 from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Paste
+from textual.events import Key as PlainKey, Paste
 from textual.message import Message
 
 from vibe.cli.textual_ui.palettes import BackgroundReported, parse_background
@@ -55,6 +55,9 @@ _JOINED: Final = re.compile(rf"(?:\x1b\][^\x07\x1b]*)|{JOINED.pattern}")
 _ALT: Final = re.compile(r"\x1b([^\x1b\[O\x00-\x0c\x0e-\x1f])")
 """Alt with a key, which is translated in the same way: Textual would type the letter, or not see the Alt."""
 
+TYPED: Final = frozenset("\xa0\u2002\u2003\u2009\u200a\u200c\u200d\u202f\u3000")
+"""Spaces of other widths, and what joins letters and emoji or keeps them apart: keyboards type them, but Textual takes
+none of them for text."""
 LONGEST_ANSWER: Final = 100
 """The most characters kept of a terminal's answer."""
 TYPED_AT_ONCE: Final = 32
@@ -197,6 +200,15 @@ STOP_GUARD_SECONDS: Final = 0.2
 """The time after SIGCONT in which the process does not stop itself, as a SIGTSTP sent before may arrive after it."""
 PASTE_SECONDS: Final = 2.0
 """The silence of the terminal after which an unfinished paste or answer is taken to be over."""
+
+
+class Key(PlainKey):
+    """A key that types one of ``TYPED``."""
+
+    @property
+    def is_printable(self) -> bool:
+        """True, so that every widget takes it for text."""
+        return True
 
 
 class _LenientStream:
@@ -342,7 +354,10 @@ class TerminalDriver(LinuxDriver):
 
     def _process_all(self, events: Iterable[Message]) -> None:
         for event in events:
-            self.process_message(event)
+            if isinstance(event, PlainKey) and event.character in TYPED:
+                self.process_message(Key(event.key, event.character))
+            else:
+                self.process_message(event)
 
 
 @contextmanager
