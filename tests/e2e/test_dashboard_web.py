@@ -122,6 +122,22 @@ def test_the_page_opens_at_the_run_that_is_meant(vibe: VibeCommand, write_plan: 
             assert f"/?run={key}#" in said["url"]
 
 
+def test_facts_missing_from_a_plan_of_which_only_its_folder_is_left_are_told(
+    vibe: VibeCommand, write_plan: Any
+) -> None:
+    vibe("plan", "run", write_plan(*({"id": each, "title": each, "mode": "run", "command": "true"} for each in "ab")))
+    [plan_id] = vibe.plan_ids()
+    shutil.rmtree(vibe.home / "run")
+    journal = vibe.home / "plans" / plan_id / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+
+    with dashboard(vibe) as (_, client):
+        head = client.get(f"/api/runs/{plan_id}").json()["head"]
+    assert "fact 4 is where fact 3 belongs" in head["problem"]
+    assert head["status"] == "completed"
+
+
 def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:
     with dashboard(vibe) as (said, client), socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as deaf:
         deaf.sendall(

@@ -99,6 +99,7 @@ class Follower:
         except BrokenPlanError as error:
             self.problem = str(error)
             return
+        self.problem = "; ".join(content.dropped)
         known = {entry.source for entry in self.run.entries}
         gone = [fact for fact in content.facts if fact.source not in known]
         for number, fact in enumerate(gone, start=1):
