@@ -29,7 +29,7 @@ from subagents.step_result import ENVIRONMENT_REASON
 from subagents.worktree.repository import Base, Repository
 from subagents.worktree.worktree import Worktree, remove_folder
 from vibe.shell.process.runner import run_command
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, shortage
 from vibe.system.process import kill_group
 from vibe.system.programs import find_program
 from vibe.system.racing import unless
@@ -282,7 +282,7 @@ class WorkerPlace:
             link.post(f.OrderRefused("setup", str(error)))
         except (EnvironmentFailure, OSError) as error:
             logger.warning("attempt at step %s: %s", order.step_id, error)
-            link.post(f.OrderRefused(ENVIRONMENT_REASON, str(error)))
+            link.post(f.OrderRefused(ENVIRONMENT_REASON, shortage(error) or str(error)))
         finally:
             del self.at_work[checkout.name]
 

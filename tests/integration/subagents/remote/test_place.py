@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.cluster import RemoteRun
 from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig, environment, worktree_task
 from vibe.core.messages import NeverStop, Outcome
+from vibe.system.errors import innermost
 
 
 class Link:
@@ -145,6 +147,25 @@ async def test_files_of_a_step_travel_in_pieces_both_ways_and_no_path_is_cut(
     lines = log.read_text().splitlines()
     assert (lines.count(f"{rig.root}/a.txt"), lines.count(f"{rig.root}/b.txt")) == (1_000, 1_000)
     assert places.largest < 10_000, "the order is not one frame with all of it"
+
+
+async def test_a_worker_whose_disk_is_full_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a", None, "b")
+
+    monkeypatch.setattr("subagents.remote.place._write_files", full)
+    rig = Rig(tmp_path).create(FILES)
+    place = WorkerPlace(tmp_path / "worker", environment())
+    await to_thread.run_sync(place.prepare)
+    run, places = RemoteRun(rig), OnePlace(place)
+    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.parcel(), rig.repository)
+
+    with pytest.raises(ExceptionGroup) as refused:
+        async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
+            await executor.run(worktree_task("s", command="true"), NeverStop())
+    await place.close()
+
+    assert str(innermost(refused.value)) == "worker tcp://127.0.0.1:1: No space left on device: free some disk space"
 
 
 async def test_projects_and_templates_but_those_used_last_are_removed_once_no_run_is_there(tmp_path: Path) -> None:
