@@ -67,6 +67,8 @@ def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeC
 
     hint = f"raise the plan's budget with: vibe plan edit {vibe.plan_ids()[0]} --max-seconds S, then"
     assert (hint in ended.out, hint in vibe("plan", "status", "latest").out) == (True, True)
+    again = vibe("plan", "resume", "latest")
+    assert (again.code, f"`vibe plan status {vibe.plan_ids()[0]}` says how" in again.err) == (2, True)
     edited = vibe("plan", "edit", "latest", "--max-seconds", "600")
     resumed = vibe("plan", "resume", "latest")
 

@@ -56,6 +56,8 @@ class PlanOverError(UsageError):
         again = f"`vibe plan retry {plan_id} STEP` repeats a step"
         if status is PlanStatus.CANCELLED:
             again = "a cancelled plan can't be resumed; run the plan file again"
+        if status is PlanStatus.FAILED:  # a retry alone would meet the same limit again
+            again = f"`vibe plan status {plan_id}` says how it can go on"
         super().__init__(f"plan {plan_id} has ended ({status.value}): nothing to resume; {again}")
 
 

@@ -99,7 +99,7 @@ class OnePlace:
             await self._place.serve(theirs, uuid4().hex)
             to_run.close()
 
-        with at_worker, at_run:
+        with at_worker, at_run, to_worker, to_run:
             async with anyio.create_task_group() as group:
                 group.start_soon(serve)
                 yield "tcp://127.0.0.1:1", ours
