@@ -28,6 +28,7 @@ from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import typed_path
 from vibe.system.http import client_options
+from vibe.system.line_wire import LONGEST_MESSAGE
 from vibe.system.programs import find_program, shunned
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ BAD_REQUEST, UNKNOWN_SESSION = 400, re.compile(rb"session|not initialized", re.I
 """The status and the words by which many servers say that they do not know a session, in place of ``NOT_FOUND``."""
 EVENT_END, LINE_END = re.compile(r"\r\n\r\n|\n\n|\r\r"), re.compile(r"\r\n|\n|\r")
 """The ends of an event in an event stream, and of a line in it."""
+LONGEST_END = 3
+"""The most characters of an event's end that one part may bring without completing it."""
 READ_SECONDS = 3_900.0
 """The most seconds between two pieces of an answer, in which a person may be asked. Callers limit the call itself."""
 
@@ -215,7 +218,7 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     headers = dict(endpoint.headers)
     options = client_options(httpx2)
     async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks, **options) as client:
-        yield streamable_http_client(endpoint.url, http_client=client)
+        yield streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
 
 
 async def _bring_in_form(response: Any) -> None:
@@ -240,9 +243,12 @@ async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) ->
     """Yield an event stream with messages in form."""
     pending = ""
     async for part in parts:
-        *events, pending = EVENT_END.split(pending + part)
-        for event in events:
-            yield _event_in_form(event, asked)
+        seen = len(pending)
+        pending += part
+        if EVENT_END.search(pending, max(0, seen - LONGEST_END)):  # what was seen before is not searched again
+            *events, pending = EVENT_END.split(pending)
+            for event in events:
+                yield _event_in_form(event, asked)
     yield _event_in_form(pending, asked)  # a last event may lack its blank line
 
 

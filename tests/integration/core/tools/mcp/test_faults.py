@@ -477,6 +477,18 @@ async def test_a_body_that_is_no_answer_is_told_in_words(body: bytes, words: str
     assert second.content == "done"
 
 
+async def test_an_answer_in_a_stream_may_be_as_long_as_any_other(tmp_path: Path) -> None:
+    text = "z" * 20_000_000
+    with forgetful(answer={"result": {"content": [{"type": "text", "text": text}]}}, **EVENTS, before=b"data:") as (
+        url,
+        _,
+    ):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            said = await rig.call("web_pay")
+
+    assert (said.status, said.content[:9]) == ("ok", "z" * 9), said.content[:200]
+
+
 async def test_a_compressed_answer_is_read(tmp_path: Path) -> None:
     with forgetful(is_compressed=True) as (url, _):
         async with running(tmp_path, over_http("web", url)) as rig:
