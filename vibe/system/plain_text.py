@@ -18,6 +18,10 @@ JOINED = re.compile(
     "|\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f)"
 )
 """Matches an emoji of several characters, as a group."""
+_LETTER = "[\u0600-\u06ff\u0750-\u077f\u0900-\u0dff]"
+_KEPT = re.compile(f"({JOINED.pattern[1:-1]}|(?<={_LETTER})[\u200c\u200d](?={_LETTER}))")
+"""Matches what is kept: such an emoji, and what joins Arabic or Indic letters or keeps them apart, without which words
+are misspelt."""
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 LINE_LENGTH = 160
 _ESCAPED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -26,14 +30,14 @@ _ESCAPED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 def plain(text: str) -> str:
     """Return text of several lines without escape sequences and control, direction and unassigned characters.
 
-    Emoji keep those that join them.
+    Emoji, and the letters of Arabic and Indic scripts, keep those that join them.
     """
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():  # True of nearly all texts, and quick to find out.
         return text
     text = _ESCAPES.sub("", text)
     bad = {ord(char): None for char in set(text) if not _is_shown(char)}
-    parts = JOINED.split(text)
+    parts = _KEPT.split(text)
     return "".join(part if at % 2 else part.translate(bad) for at, part in enumerate(parts))
 
 

@@ -35,6 +35,12 @@ def test_an_emoji_of_several_characters_stays_whole(emoji: str) -> None:
     assert plain(f"a {emoji} b\x00") == plain_line(f"a {emoji} b") == visible(f"a {emoji} b") == f"a {emoji} b"
 
 
+@pytest.mark.parametrize("word", ["\u0645\u06cc\u200c\u0634\u0648\u062f", "\u0915\u094d\u200d\u0937"])
+def test_a_word_keeps_what_joins_its_letters_or_keeps_them_apart(word: str) -> None:
+    assert plain(f"a {word} b\x00") == plain_line(f"a {word} b") == f"a {word} b"
+    assert plain("a\u200cb \u200c\u0634 \u0634\u200c") == "ab \u0634 \u0634"
+
+
 @pytest.mark.parametrize(
     "hidden", ["a\u200db", "x\ufe0f", "\u3164\ufe0f", "\U0001f3f4\U000e0061\U000e0062", "\u200d\U0001f468"]
 )
