@@ -36,7 +36,7 @@ function showTicks(svg, map) {
 }
 
 /** Show the run as it was at a time, or as it is if null. */
-function seek(time) {
+export function seek(time) {
   ui.at = time && Math.max(scale().from, time);
   changed("all");
 }
