@@ -51,7 +51,7 @@ def busy(vibe: VibeCommand, write_plan: WritePlan, request: pytest.FixtureReques
     return process
 
 
-@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_run_that_nobody_reads(
     vibe: VibeCommand, busy: Process, which: signal.Signals, code: int
 ) -> None:

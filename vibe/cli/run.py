@@ -25,7 +25,7 @@ from vibe.system.plain_text import plain
 
 EXPECTED = (VibeError, IpcError)
 """Errors whose message is shown as it is."""
-STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
+STOPPED = frozenset({ExitCode.HUNG_UP, ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
 """Seconds that a stopped run waits for the reader of its output."""
 
