@@ -129,7 +129,7 @@ class ModelBackend(Protocol):
 
 
 class WrappingBackend(Struct, eq=False):
-    """What backends have in common that add something to another one."""
+    """The common part of backends that add something to another one."""
 
     inner: ModelBackend
 
