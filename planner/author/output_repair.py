@@ -33,7 +33,7 @@ _NOT_IN_ID = re.compile(r"[^a-z0-9_-]+")
 Raw = dict[str, Any]
 
 
-class Repaired(Struct, frozen=True, kw_only=True):
+class RepairedPlan(Struct, frozen=True, kw_only=True):
     """A plan that a model wrote. ``repairs`` says what was changed, one sentence each."""
 
     loaded: LoadedPlan
@@ -54,7 +54,7 @@ def mended(value: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Raw, tu
 
 def repaired_plan(
     document: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any], repairs: tuple[str, ...]
-) -> Repaired:
+) -> RepairedPlan:
     """Return the plan in a mended document; its metadata notes the repairs, and that a model wrote it.
 
     Raises:
@@ -63,7 +63,7 @@ def repaired_plan(
     origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repairs} if repairs else {})}
     head = {"version": FORMAT_VERSION, "goal": goal}
     text = json.dumps({**head, **document, **head, "metadata": origin}, indent=2, ensure_ascii=False) + "\n"
-    return Repaired(loaded=load_plan(text, where="the plan"), repairs=repairs)
+    return RepairedPlan(loaded=load_plan(text, where="the plan"), repairs=repairs)
 
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from ipc.events import PromptEndedEvent, PromptStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
-from planner.author.output_repair import Repaired, json_in
+from planner.author.output_repair import RepairedPlan, json_in
 from planner.author.revision_policy import policy_problems, with_inheritance
 from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, small_plan_schema
 from planner.plan.loader import LoadedPlan
@@ -199,7 +199,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     """The result of planning; ``plan`` is None if planning failed, and ``acted`` says why."""
 
     acted: ActResult
-    plan: Repaired | None = None
+    plan: RepairedPlan | None = None
 
 
 class FoundChange(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ipc.errors import is_deep
-from planner.author.output_repair import Repaired, fitted, json_in, mended, repaired_plan
+from planner.author.output_repair import RepairedPlan, fitted, json_in, mended, repaired_plan
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
@@ -81,7 +81,7 @@ class PlanOffer(Offer):
     fit ``schema``.
     """
 
-    plan: Repaired | None = None
+    plan: RepairedPlan | None = None
 
     def __init__(
         self,

@@ -189,7 +189,7 @@ TAG = "tag:"
 """The prefix of a tag where a step's id could stand."""
 
 
-class Earlier(Struct, frozen=True, kw_only=True):
+class EarlierRun(Struct, frozen=True, kw_only=True):
     """An earlier run of a plan: its keys at the end, and its last ``state``."""
 
     plan_id: str
@@ -248,7 +248,7 @@ def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
 
 
 def answers_taken_over(
-    earlier: Earlier, plan: Plan, given: Mapping[str, tuple[str, ...]]
+    earlier: EarlierRun, plan: Plan, given: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Return earlier answers to decisions that are the same in the new plan and were not given anew."""
     old = {decision.id: decision for decision in earlier.keyed.plan.decisions}
@@ -259,7 +259,7 @@ def answers_taken_over(
     }
 
 
-def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collection[str]) -> Selection:
+def reuse(earlier: EarlierRun, new: KeyedPlan, selection: Selection, only: Collection[str]) -> Selection:
     """Reuse the result of every completed step whose key is the same and whose dependencies don't run again.
 
     Steps that are asked for by name run in any case, and so do all steps that depend on them.
@@ -284,7 +284,7 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
     )
 
 
-def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Container[str]) -> dict[str, StepResult]:
+def items_taken(earlier: EarlierRun, new: KeyedPlan, pattern_id: str, reused: Container[str]) -> dict[str, StepResult]:
     """Return the earlier results for a list's items, by item key. ``reused``: the steps whose results were reused."""
     taken: dict[str, StepResult] = {}
     made = (step for step in new.steps.values() if isinstance(step, Child) and step.pattern == pattern_id)
@@ -298,12 +298,12 @@ def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Conta
     return taken
 
 
-def same_base(earlier: Earlier, head: str | None) -> bool:
+def same_base(earlier: EarlierRun, head: str | None) -> bool:
     """Return whether the repository is at the commit where the earlier plan began, or where it left it."""
     return head in (earlier.keyed.base_commit, earlier.state.left_at or earlier.keyed.base_commit)
 
 
-def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
+def note_of(selection: Selection, earlier: EarlierRun | None, *, head: str | None) -> str:
     """Return which steps run and which don't, in sentences for a person; blank if all do, as usual."""
     total = len(selection.runs) + len(selection.taken) + len(selection.left_out)
     sentences: list[str] = []
@@ -321,7 +321,7 @@ def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) 
     return "; ".join(sentences)
 
 
-def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> str:
+def _nothing_taken(selection: Selection, earlier: EarlierRun, head: str | None) -> str:
     began, left = earlier.keyed.base_commit, earlier.state.left_at
     if not same_base(earlier, head):
         where = f"at commit {head[:SHORT_COMMIT]}" if head else "without a commit"
@@ -334,7 +334,7 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
     return f"nothing reused from plan {earlier.plan_id}: {why}"
 
 
-def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
+def _why_not(step_id: str, earlier: EarlierRun, new: KeyedPlan, settled: Collection[str]) -> str:
     """Return why a step's earlier result can't be reused, or blank if it can."""
     if step_id not in earlier.keyed.steps:
         return "new"

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 CONNECT_SECONDS = 8.0
 """Seconds that connecting to the scheduler may take."""
 LATE_SECONDS = 1.0
-"""Seconds without a place after which ``Wanted.late`` is called."""
+"""Seconds without a place after which ``PlaceRequest.late`` is called."""
 INFO_SECONDS = 2.0
 """Seconds that all workers have to answer; a frozen one never does."""
 ANNOUNCE_SECONDS = 12.0
@@ -47,7 +47,7 @@ class _Waiter(Struct, eq=False):
     announced: anyio.Event = field(default_factory=anyio.Event)
     at: str = ""
     full: bool = False
-    wanted: places.Wanted = places.Wanted()
+    wanted: places.PlaceRequest = places.PlaceRequest()
 
 
 class ClusterClient:
@@ -133,7 +133,7 @@ class ClusterClient:
             await self._scheduler.unregister(address=address, stimulus_id=f"vibe-lost-{time()}")
 
     @asynccontextmanager
-    async def place(self, wanted: places.Wanted) -> AsyncGenerator[tuple[str, FrameLink]]:
+    async def place(self, wanted: places.PlaceRequest) -> AsyncGenerator[tuple[str, FrameLink]]:
         """See ``Places``."""
         self._check_scheduler()
         self._subscribe()

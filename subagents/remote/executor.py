@@ -32,8 +32,8 @@ from subagents.remote.places import (
     NoMorePlaceError,
     PlaceFullError,
     PlaceLostError,
+    PlaceRequest,
     Places,
-    Wanted,
     WorkerRefusedError,
 )
 from subagents.remote.trees import commit_at_head, commit_of, pack, project_name
@@ -157,14 +157,16 @@ class ClusterExecutor(Struct, eq=False):
         sink = self._services.sink
         late = cache(partial(sink.publish, PlanWaitingEvent(step_id=task.step_id, waits_for="worker")))
         async with AsyncExitStack() as stack:
-            while (place := await self._try_place(task, Wanted(late=late, stop=stop), stack)) is None:
+            while (place := await self._try_place(task, PlaceRequest(late=late, stop=stop), stack)) is None:
                 late()
                 await anyio.sleep(ROOM_SECONDS)
                 if stop.requested:
                     raise NoMorePlaceError
             yield place
 
-    async def _try_place(self, task: StepTask, wanted: Wanted, stack: AsyncExitStack) -> tuple[str, f.FrameLink] | None:
+    async def _try_place(
+        self, task: StepTask, wanted: PlaceRequest, stack: AsyncExitStack
+    ) -> tuple[str, f.FrameLink] | None:
         """Wait for a place on a worker with room, and enter it. Return None if there is no such worker now."""
         # One step chooses at a time, because a worker's report of its room is outdated by the next place there.
         async with self._choosing if task.step.needs else nullcontext():
@@ -179,7 +181,7 @@ class ClusterExecutor(Struct, eq=False):
         event = PlacementEvent(subagent_step_id=step, status=status, worker=worker, attempt=task.attempt, detail=detail)
         sink.publish(event)
 
-    async def _requirements(self, task: StepTask, wanted: Wanted) -> Wanted | None:
+    async def _requirements(self, task: StepTask, wanted: PlaceRequest) -> PlaceRequest | None:
         """Return ``wanted`` with the step's priority and needs, and only workers that meet them now, or None.
 
         Workers that could not do a step lately are excluded.

@@ -98,7 +98,7 @@ class ClusterGoneError(PlaceError):
     """The scheduler is gone and did not come back in time."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class PlaceRequest(Struct, frozen=True, kw_only=True):
     """The place that an attempt wants: on one of ``workers`` (any if empty), with the resources in ``needs``.
 
     ``late`` is called while no place is given, after the first second. Once ``stop`` is requested, none is wanted.
@@ -142,7 +142,7 @@ class Places(Protocol):
         """
         ...
 
-    def place(self, wanted: Wanted) -> AbstractAsyncContextManager[tuple[str, FrameLink]]:
+    def place(self, wanted: PlaceRequest) -> AbstractAsyncContextManager[tuple[str, FrameLink]]:
         """Wait for a place, and hold it while the block runs, which gets the worker's address and a link to it.
 
         Raises:

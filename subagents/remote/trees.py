@@ -19,7 +19,7 @@ from subagents.worktree.errors import on_disk
 from subagents.worktree.repository import Git, Repository
 from subagents.worktree.worktree import Worktree
 from vibe.system.files import text_of
-from vibe.system.git.discovery import Located
+from vibe.system.git.discovery import LocatedRepository
 from vibe.system.git.shelter import take_shelter
 
 AUTHOR = "vibe <vibe@localhost> 0 +0000"
@@ -146,7 +146,7 @@ def open_project(folder: Path, commit: str, environ: Mapping[str, str]) -> Repos
             Git(folder=folder, environ=own)("init", "--bare", "-q", f"--object-format={kind}", ".")
         (folder / "logs").mkdir(exist_ok=True)
         (folder / WORKERS_REF).mkdir(parents=True, exist_ok=True)
-        located = Located(top=folder, git_dir=folder, common_dir=folder)
+        located = LocatedRepository(top=folder, git_dir=folder, common_dir=folder)
         shelter = take_shelter(located, own, folder.parent / "git", programs=False)
     git = Git(folder=folder, environ={**shelter.here(), **quiet})
     made = Repository(

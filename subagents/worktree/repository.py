@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
 from vibe.system.files import is_open
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git
-from vibe.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
+from vibe.system.git.discovery import BARE, LocatedRepository, OddRepositoryError, locate, small_text
 from vibe.system.git.shelter import take_shelter
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 from vibe.system.plain_text import counted
@@ -330,7 +330,7 @@ def open_repository(
     )
 
 
-def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
+def find_repository(workspace: Path, environ: Mapping[str, str]) -> LocatedRepository:
     """Return the location of a workspace's repository.
 
     Raises:
@@ -363,7 +363,7 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
     return located
 
 
-def _check_head(workspace: Path, located: Located, git: Git) -> None:
+def _check_head(workspace: Path, located: LocatedRepository, git: Git) -> None:
     """Check that there is a commit and that it can be read.
 
     Raises:

@@ -28,7 +28,7 @@ from ipc.events import Event, PlacementEvent, ToolCallEvent, WorktreeEvent
 from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import scheduler_at
 from subagents.executor import StepResult
-from subagents.remote.places import Wanted, WorkerSettings
+from subagents.remote.places import PlaceRequest, WorkerSettings
 from subagents.remote.trees import commit_at_head, open_project, pack, unpack
 from subagents.worktree.executor import WorktreeExecutor
 from subagents.worktree.repository import Base, Repository
@@ -117,7 +117,7 @@ async def _up(folder: Path) -> float:
 
 async def _placed(client: ClusterClient) -> float:
     began = time.perf_counter()
-    async with client.place(Wanted()):
+    async with client.place(PlaceRequest()):
         return (time.perf_counter() - began) * 1_000
 
 

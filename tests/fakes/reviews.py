@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from ipc.events import ReviewComment
-from vibe.app.plan.review import ChangedFile, PlanReview, Standing
+from vibe.app.plan.review import ChangedFile, FileState, PlanReview
 from vibe.core.session.snapshots import PathState
 from vibe.core.tools.edits import file_diff
 
@@ -38,7 +38,7 @@ def changed(
     before: str | None,
     after: str | None,
     attempt: int = 1,
-    standing: Standing = Standing.OPEN,
+    standing: FileState = FileState.OPEN,
 ) -> ChangedFile:
     """Return a change of a file from one text to another. None means that there is no file."""
     states = (None if text is None else PathState(0o100644, f"{hash(text)}") for text in (before, after))
@@ -58,7 +58,7 @@ SHOP = (
     changed("totals", "shop/cart.py", CART, FIXED, attempt=2),
     changed("totals", "tests/test_cart.py", "import unittest\n", "import unittest\n\n\nclass Totals: ...\n"),
     changed("export", "shop/export.py", None, EXPORT),
-    changed("docs", "README.md", "# Shop\n", "# Shop\n\nMoney is rounded.\n", standing=Standing.CHANGED),
+    changed("docs", "README.md", "# Shop\n", "# Shop\n\nMoney is rounded.\n", standing=FileState.CHANGED),
 )
 
 

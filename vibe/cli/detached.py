@@ -43,7 +43,7 @@ class LogText(io.TextIOWrapper):
         return len(text)
 
 
-class Beginning:
+class StartReporter:
     """An EventSink that reports through ``telling`` that a run has begun, and then moves its log beside its records."""
 
     def __init__(self, home: Path, draft: IO[bytes], report_to: int) -> None:
@@ -117,7 +117,7 @@ def _without_terminal(env: CliEnvironment, draft: IO[bytes], report_to: int) -> 
     if os.isatty(0):
         _put(os.open(os.devnull, os.O_RDONLY), 0)
     _put(os.dup(draft.fileno()), 1, 2)
-    beginning = Beginning(env.home, draft, report_to)
+    beginning = StartReporter(env.home, draft, report_to)
     stdout, stderr = (LogText(descriptor, env.environ) for descriptor in (1, 2))
     return replace(env, stdout=stdout, stderr=stderr, detached=beginning)
 

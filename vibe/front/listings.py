@@ -12,7 +12,7 @@ from vibe.system.plain_text import counted, date_text, one_line
 
 if TYPE_CHECKING:
     from vibe.app.engine.settings import ShownSetting
-    from vibe.core.session.restoring import Restored
+    from vibe.core.session.restoring import RestoredFiles
     from vibe.core.skills.manager import SkillInfo
     from vibe.core.tools.manager import ToolManager
     from vibe.core.tools.mcp.connection import ServerState
@@ -84,7 +84,7 @@ def decision_line(decision: PermissionDecision) -> str:
     return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}"
 
 
-def restored_lines(files: Restored) -> list[str]:
+def restored_lines(files: RestoredFiles) -> list[str]:
     """Return a line for each file that was put back, or why one was not."""
     lines = [f"restored {one_line(name)}" for name in files.restored]
     lines += [f"deleted {one_line(name)}" for name in files.deleted]

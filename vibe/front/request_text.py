@@ -263,7 +263,7 @@ class MenuItem(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Choosing(Struct, frozen=True, kw_only=True):
+class NumberedQuestion(Struct, frozen=True, kw_only=True):
     """A question with numbered answers."""
 
     options: tuple[MenuItem, ...]
@@ -279,22 +279,22 @@ class Choosing(Struct, frozen=True, kw_only=True):
     """What Esc means, and Enter if there is no default."""
 
 
-class Picked(Struct, frozen=True, kw_only=True):
+class PickedOptions(Struct, frozen=True, kw_only=True):
     """The positions of the picked options, in the question's order, or the person's own ``words``."""
 
     positions: tuple[int, ...] = ()
     words: str = ""
 
 
-OWN_WORDS = Picked()
+OWN_WORDS = PickedOptions()
 """The person wants to answer in their own words, and hasn't typed them yet."""
 
 
-def choosing_of(decision: PlanDecisionEvent) -> Choosing:
+def choosing_of(decision: PlanDecisionEvent) -> NumberedQuestion:
     """Return a plan's decision as a question with numbered answers."""
     labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
     about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
-    return Choosing(
+    return NumberedQuestion(
         options=tuple(MenuItem(label=label, description=text) for label, text in zip(labels, about, strict=True)),
         several=decision.multi_select,
         default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
@@ -302,12 +302,12 @@ def choosing_of(decision: PlanDecisionEvent) -> Choosing:
     )
 
 
-def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
+def choosing_of_question(question: Mapping[str, Any]) -> NumberedQuestion:
     """Return an agent's question, as it was published, with its numbered answers."""
     given = question.get("options", ())
     options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in given)
     several, typed = bool(question.get("multi_select")), bool(question.get("typed"))
-    return Choosing(options=options, several=several, own_words=True, typed=typed)
+    return NumberedQuestion(options=options, several=several, own_words=True, typed=typed)
 
 
 def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols: int) -> list[Line]:
@@ -342,7 +342,7 @@ def time_left(decision: PlanDecisionEvent, now: float) -> str:
     return f"  in {counter(round(decision.ts + decision.timeout_seconds - now))}: {outcome}"
 
 
-def options_text(choosing: Choosing) -> str:
+def options_text(choosing: NumberedQuestion) -> str:
     """Return the numbered answers, one per line; safe to print."""
     if choosing.typed:
         return f"   or type: {' | '.join(visible(option.label) for option in choosing.options)}\n"
@@ -356,7 +356,7 @@ def options_text(choosing: Choosing) -> str:
     return "\n".join(lines) + "\n"
 
 
-def prompt_text(choosing: Choosing) -> str:
+def prompt_text(choosing: NumberedQuestion) -> str:
     """Return the prompt on whose line the person answers."""
     what = "numbers, e.g. 1,2" if choosing.several else "a number"
     if choosing.typed:
@@ -368,32 +368,32 @@ def prompt_text(choosing: Choosing) -> str:
     return f"  [{what}; {enter}{choosing.declines}]  > "
 
 
-def read_choice(line: str, choosing: Choosing) -> Picked | str | None:
+def read_choice(line: str, choosing: NumberedQuestion) -> PickedOptions | str | None:
     """Return what a typed line picks, or a sentence on why it is no answer; None if the person declines."""
     text = line.strip(" \t\r\n")
     if line == ESCAPE:
         return None
     if not text:
-        return Picked(positions=choosing.default) if choosing.default else None
+        return PickedOptions(positions=choosing.default) if choosing.default else None
     if choosing.typed:
-        return Picked(words=text)
+        return PickedOptions(words=text)
     if not _NUMBERS.fullmatch(text):
-        return Picked(words=text) if choosing.own_words else _wanted(choosing)
+        return PickedOptions(words=text) if choosing.own_words else _wanted(choosing)
     numbers = [int(digits) for digits in re.findall(r"\d{1,6}", text)]
     if choosing.own_words and numbers == [len(choosing.options) + 1]:
         return OWN_WORDS
     return _picked(numbers, choosing)
 
 
-def _picked(numbers: Sequence[int], choosing: Choosing) -> Picked | str:
+def _picked(numbers: Sequence[int], choosing: NumberedQuestion) -> PickedOptions | str:
     known = range(1, len(choosing.options) + 1)
     if not numbers or any(number not in known for number in numbers):
         return _wanted(choosing)
     positions = tuple(sorted({number - 1 for number in numbers}))
     if len(positions) > 1 and not choosing.several:
         return "Choose only one."
-    return Picked(positions=positions)
+    return PickedOptions(positions=positions)
 
 
-def _wanted(choosing: Choosing) -> str:
+def _wanted(choosing: NumberedQuestion) -> str:
     return f"Answer with a number from 1 to {len(choosing.options)}."

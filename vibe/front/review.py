@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from vibe.app.plan.review import ChangedFile, Standing
+from vibe.app.plan.review import ChangedFile, FileState
 from vibe.front.cells import Line, cells_of, cut, fit, spread
 from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.system.plain_text import counted, one_line, plus_minus
@@ -38,7 +38,7 @@ class ReviewDraft(Struct, kw_only=True):
     def verdict(self, change: ChangedFile) -> str:
         """Return ``accepted``, ``rejected`` or ``open``."""
         key = key_of(change)
-        if key in self.rejected or change.standing is Standing.REJECTED:
+        if key in self.rejected or change.standing is FileState.REJECTED:
             return "rejected"
         return "accepted" if key in self.accepted else "open"
 
@@ -163,7 +163,7 @@ def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
 
 
 def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
-    since = f" {change.standing.value}" if change.standing is Standing.CHANGED else ""
+    since = f" {change.standing.value}" if change.standing is FileState.CHANGED else ""
     by = f"  by {author(change)}" if change.step_id else ""
     what = "  new" if change.before is None else "  deleted" if change.after is None else ""
     name: Line = [(one_line(change.name, cols), "bold"), (by + what, "muted"), (since, "warn")]

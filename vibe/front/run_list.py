@@ -186,7 +186,7 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
     return Decide(decision_id=event.decision_id, selections=(event.options[place],), by=by)
 
 
-def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, texts.Choosing]]:
+def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, texts.NumberedQuestion]]:
     """Return all questions asked (at least one), each with the answers to choose from."""
     if isinstance(event, QuestionEvent):
         return [(each["question"], texts.choosing_of_question(each)) for each in event.questions]

@@ -9,9 +9,9 @@ from ipc.events import AnswerEvent, PlanDecisionEvent
 from vibe.front.cells import text_of
 from vibe.front.request_text import (
     OWN_WORDS,
-    Choosing,
     MenuItem,
-    Picked,
+    NumberedQuestion,
+    PickedOptions,
     answered_lines,
     answers_in,
     answers_of,
@@ -21,38 +21,40 @@ from vibe.front.request_text import (
 )
 
 OPTIONS = (MenuItem(label="PostgreSQL", description="a server"), MenuItem(label="SQLite"), MenuItem(label="Files"))
-ONE = Choosing(options=OPTIONS)
-SEVERAL = Choosing(options=OPTIONS, several=True)
-WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="later")
-FREE = Choosing(options=OPTIONS, own_words=True)
-TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
+ONE = NumberedQuestion(options=OPTIONS)
+SEVERAL = NumberedQuestion(options=OPTIONS, several=True)
+WITH_DEFAULT = NumberedQuestion(options=OPTIONS, default=(1,), declines="later")
+FREE = NumberedQuestion(options=OPTIONS, own_words=True)
+TYPED = NumberedQuestion(options=OPTIONS, own_words=True, typed=True)
 
 
 @pytest.mark.parametrize(
     ("choosing", "line", "reading"),
     [
-        (ONE, "2", Picked(positions=(1,))),
-        (ONE, " 1) ", Picked(positions=(0,))),
+        (ONE, "2", PickedOptions(positions=(1,))),
+        (ONE, " 1) ", PickedOptions(positions=(0,))),
         (ONE, "", None),
         (ONE, "\x1b", None),
         (ONE, "1,2", "Choose only one."),
-        (ONE, "2 2", Picked(positions=(1,))),
-        (SEVERAL, "3, 1", Picked(positions=(0, 2))),
+        (ONE, "2 2", PickedOptions(positions=(1,))),
+        (SEVERAL, "3, 1", PickedOptions(positions=(0, 2))),
         (SEVERAL, "3;9", "Answer with a number from 1 to 3."),
         (ONE, "0", "Answer with a number from 1 to 3."),
         (ONE, "4", "Answer with a number from 1 to 3."),
         (ONE, ",", "Answer with a number from 1 to 3."),
         (ONE, "SQLite", "Answer with a number from 1 to 3."),
-        (WITH_DEFAULT, "", Picked(positions=(1,))),
+        (WITH_DEFAULT, "", PickedOptions(positions=(1,))),
         (WITH_DEFAULT, "\x1b", None),
         (FREE, "4", OWN_WORDS),
-        (FREE, "neither, use Redis", Picked(words="neither, use Redis")),
+        (FREE, "neither, use Redis", PickedOptions(words="neither, use Redis")),
         (FREE, "5", "Answer with a number from 1 to 3."),
-        (TYPED, "1", Picked(words="1")),
+        (TYPED, "1", PickedOptions(words="1")),
         (TYPED, "", None),
     ],
 )
-def test_what_was_typed_is_understood(choosing: Choosing, line: str, reading: Picked | str | None) -> None:
+def test_what_was_typed_is_understood(
+    choosing: NumberedQuestion, line: str, reading: PickedOptions | str | None
+) -> None:
     assert read_choice(line, choosing) == reading
 
 
@@ -72,7 +74,9 @@ def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
 
 
 def test_nothing_a_model_wrote_reaches_the_terminal_as_it_is() -> None:
-    shown = options_text(Choosing(options=(MenuItem(label="a\x1b[2J", description="b\nc\x9b"), MenuItem(label="ok"))))
+    shown = options_text(
+        NumberedQuestion(options=(MenuItem(label="a\x1b[2J", description="b\nc\x9b"), MenuItem(label="ok")))
+    )
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert len(shown.splitlines()) == 2

@@ -125,9 +125,8 @@ class Conversation:
         prompt_id, is_new = prompt_id or uuid4().hex, False
         result = PromptResult(acted=ActResult(outcome=Outcome.INTERRUPTED))
         origin = "user" if prompt.strip() or images else "resume"
-        self._sink.publish(
-            e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
-        )
+        begun = e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
+        self._sink.publish(begun)
         try:
             with self._announced_as_writer():
                 self._warn_of_weakness()
@@ -188,9 +187,8 @@ class Conversation:
         with self._busy():
             await shielded(partial(anyio.to_thread.run_sync, self.session.clear))
             self._agent, self._reads = None, ReadTracker()
-            self._sink.publish(
-                e.ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
-            )
+            new = e.ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
+            self._sink.publish(new)
 
     async def rewind(
         self, message_index: int, *, files: bool = True, chat: bool = True, only: Collection[str] = ()

@@ -193,7 +193,7 @@ def _branches(repository: Repository) -> Iterator[_Branch]:
             yield _Branch(name=name, plan_id=matched[1], is_merged=ref in merged, worktree=worktree)
 
 
-class Cleaned(Struct, frozen=True, kw_only=True):
+class PlanRemains(Struct, frozen=True, kw_only=True):
     """The remains of one plan.
 
     ``kept_because`` says why they were left; if it is empty, they were removed, or would be.
@@ -211,7 +211,7 @@ class Cleaned(Struct, frozen=True, kw_only=True):
 
 def clean_plans(
     host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
-) -> list[Cleaned]:
+) -> list[PlanRemains]:
     """Clean up after the named plans, or all that have ended, and return the plans with anything to clean. Blocks.
 
     The remains of a plan whose folder is gone are looked for in the repository around ``cwd``. Its unmerged work is
@@ -244,7 +244,7 @@ def clean_plans(
     return [one for one in cleaned if one.found or one.sample or one.record]
 
 
-def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
+def _without_record(cleaned: PlanRemains, root: Path, *, dry_run: bool) -> PlanRemains:
     """Remove the folder of a plan that has ended, under its lock."""
     if cleaned.kept_because:
         return cleaned
@@ -317,23 +317,23 @@ def _find_named(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanF
 
 def _clean_orphans(
     repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
-) -> Iterator[Cleaned]:
+) -> Iterator[PlanRemains]:
     going = orphans.empty
     if named:
         going = structs.replace(going, branches=(*going.branches, *orphans.unmerged))
     if going and not dry_run:
         remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
-    yield Cleaned(plan_id=orphans.plan_id, found=going)
+    yield PlanRemains(plan_id=orphans.plan_id, found=going)
     if orphans.unmerged and not named:
         why = (
             f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in {str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
         left = PlanWorktrees(branches=orphans.unmerged)
-        yield Cleaned(plan_id=orphans.plan_id, found=left, kept_because=why)
+        yield PlanRemains(plan_id=orphans.plan_id, found=left, kept_because=why)
 
 
-def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> Cleaned:
+def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> PlanRemains:
     place = worktrees_folder(folder)
     found = find_worktrees(repository, place, folder.plan_id)
     sample = sample_copy(folder.settings())
@@ -342,7 +342,7 @@ def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry
         remove_worktrees(repository, place, found)
     if sample and not why and not dry_run:
         remove_sample_copy(sample)
-    return Cleaned(plan_id=folder.plan_id, found=found, sample=sample, kept_because=why)
+    return PlanRemains(plan_id=folder.plan_id, found=found, sample=sample, kept_because=why)
 
 
 def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:

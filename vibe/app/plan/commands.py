@@ -43,7 +43,7 @@ CANCEL_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 
-class Done(Struct, frozen=True, kw_only=True):
+class CommandReport(Struct, frozen=True, kw_only=True):
     """The result of a command: one sentence, and data for programs. ``running`` says that a process has the plan."""
 
     plan_id: str
@@ -52,7 +52,7 @@ class Done(Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-async def give(host: Host, reference: str, command: RunCommand) -> Done:
+async def give(host: Host, reference: str, command: RunCommand) -> CommandReport:
     """Have a plan carry out a command, by its run or, as far as no run is needed, by this process in its folder.
 
     A running plan that is cancelled has ended when this returns, unless the answer says otherwise. Its worktrees are
@@ -73,7 +73,7 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
     return done
 
 
-def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
+def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> CommandReport:
     data: dict[str, Any] = {}
     match command:
         case Cancel():
@@ -96,12 +96,12 @@ def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> D
             on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
             standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
             raise UsageError(f"plan {plan_id} is not running ({standing}): nothing to {tag_of(command)}; {on}")
-    return Done(plan_id=store.plan_id, message=message, running=False, data=data)
+    return CommandReport(plan_id=store.plan_id, message=message, running=False, data=data)
 
 
 async def revise(
     host: Host, reference: str, operations: Sequence[Operation], reason: str = "", *, trust: bool = False
-) -> Done:
+) -> CommandReport:
     """Revise a plan. ``data["operations"]`` are those carried out; without any, only say whether it runs.
 
     With ``trust``, steps may use the ``.vibe`` folder of a resting plan's workspace.
@@ -116,21 +116,23 @@ async def revise(
     if not plain:
         folder = await to_thread.run_sync(find_plan, host.home, reference)
         running = await to_thread.run_sync(_running_entry, host, folder.plan_id) is not None
-        return Done(plan_id=folder.plan_id, message="nothing to change", running=running, data=data)
+        return CommandReport(plan_id=folder.plan_id, message="nothing to change", running=running, data=data)
     message = f"{counted(len(plain), 'change')} made"
 
-    def in_folder(store: PlanStore) -> Done:
+    def in_folder(store: PlanStore) -> CommandReport:
         current = store.effective().plan
         store.decided(Revise(operations=plain, reason=reason))  # raises if it is impossible, before slower checks
         _check_start(current, apply(current, operations).plan, store, host, trust=trust)
         store.take(Revise(operations=plain_operations(operations), reason=reason))
-        return Done(plan_id=store.plan_id, message=message, running=False, data=data)
+        return CommandReport(plan_id=store.plan_id, message=message, running=False, data=data)
 
     done = await _carry_out(host, reference, Revise(operations=plain, reason=reason), in_folder)
     return structs.replace(done, message=message, data=data)
 
 
-async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:
+async def _carry_out(
+    host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], CommandReport]
+) -> CommandReport:
     """Ask the run that has the plan, or hold the plan and carry the command out here.
 
     A process that holds the plan and can't be asked is just starting or ending; it is waited for, for some seconds.
@@ -138,7 +140,7 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
     folder = await to_thread.run_sync(find_plan, host.home, reference)
     deadline = current_time() + SETTLING_SECONDS
 
-    def held() -> Done:
+    def held() -> CommandReport:
         with PlanStore.open(host.home, folder.plan_id) as store:
             with suppress(EnvironmentFailure, OSError):  # the next run finds it
                 note_merged(host, store)
@@ -188,7 +190,7 @@ def _running_entry(host: Host, plan_id: str) -> Entry | None:
     return next((entry for entry in reversed(running) if entry.info.plan_id == plan_id), None)
 
 
-async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | None:
+async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> CommandReport | None:
     """Return the run's answer; None if it ended before the command arrived, so that nothing was done."""
     try:
         with fail_after(ANSWER_SECONDS):
@@ -205,15 +207,15 @@ async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | 
         raise UsageError(f"plan {folder.plan_id}: {reply.message}")
     if isinstance(command, Cancel):
         return await _after_cancel(folder, entry)
-    return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)
+    return CommandReport(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)
 
 
-async def _after_cancel(folder: PlanFolder, entry: Entry) -> Done:
+async def _after_cancel(folder: PlanFolder, entry: Entry) -> CommandReport:
     if not await _has_ended(entry, CANCEL_SECONDS):
         message = f"cancelling; process {entry.pid} still cleans up"
-        return Done(plan_id=folder.plan_id, message=message, running=True)
+        return CommandReport(plan_id=folder.plan_id, message=message, running=True)
     status = (await to_thread.run_sync(folder.state)).status
-    return Done(plan_id=folder.plan_id, message=status.value, running=False)
+    return CommandReport(plan_id=folder.plan_id, message=status.value, running=False)
 
 
 async def _has_ended(entry: Entry, seconds: float) -> bool:

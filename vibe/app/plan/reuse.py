@@ -22,7 +22,7 @@ from planner.plan.loader import LoadedPlan, with_inputs
 from planner.plan.model import Plan, Step, StepStatus
 from planner.reuse.reuse import (
     REUSED_BY,
-    Earlier,
+    EarlierRun,
     KeyedPlan,
     Selection,
     answers_taken_over,
@@ -124,7 +124,7 @@ def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> t
 
 
 def _reuse_head(
-    earlier: Earlier, folder: PlanFolder, head: str | None, workspace: Path, environ: Mapping[str, str]
+    earlier: EarlierRun, folder: PlanFolder, head: str | None, workspace: Path, environ: Mapping[str, str]
 ) -> tuple[str | None, str]:
     """Return the commit that decides which results are still valid, and a note about it.
 
@@ -192,7 +192,7 @@ def variables_of(steps: Iterable[Step], environ: Mapping[str, str]) -> dict[str,
     return {name: sha256(environ[name].encode()).hexdigest()[:12] if name in environ else "" for name in names}
 
 
-def read_earlier(folder: PlanFolder) -> Earlier:
+def read_earlier(folder: PlanFolder) -> EarlierRun:
     """Return the last state of an earlier plan. Reads files.
 
     Raises:
@@ -200,7 +200,7 @@ def read_earlier(folder: PlanFolder) -> Earlier:
     """
     settings = folder.settings()
     loaded, state = current_state(folder, settings)
-    return Earlier(plan_id=folder.plan_id, keyed=_keyed_run(loaded, settings, state), state=state)
+    return EarlierRun(plan_id=folder.plan_id, keyed=_keyed_run(loaded, settings, state), state=state)
 
 
 def _keyed_run(loaded: LoadedPlan, settings: RunSettings, state: State) -> KeyedPlan:

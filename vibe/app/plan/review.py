@@ -30,7 +30,7 @@ REMOVED_FIELDS = ("id", "title", "mode", "workspace")
 NOT_TEXT = "it is not text, or was too large to be recorded"
 
 
-class Standing(StrEnum):
+class FileState(StrEnum):
     """The present state of a file that a step changed."""
 
     OPEN = "open"
@@ -57,7 +57,7 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
     after: PathState | None
     texts: tuple[str | None, str | None] = (None, None)
     diff: FileDiff = FileDiff()
-    standing: Standing = Standing.OPEN
+    standing: FileState = FileState.OPEN
     busy: tuple[str, ...] = ()
     in_git: str = ""
 
@@ -104,7 +104,7 @@ class PlanReview:
             what = repr(path) if path else "a file"
             known = listed(dict.fromkeys(one.name for one in self.changes)) if self.changes else "none"
             raise UsageError(f"plan {self.plan_id}: {did} {what}; changed: {known}")
-        return min(reversed(same), key=lambda one: list(Standing).index(one.standing))
+        return min(reversed(same), key=lambda one: list(FileState).index(one.standing))
 
     def comment(self, change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:
         """Return a comment on lines of what a step made of a file; for a deleted file, of what it was.
@@ -114,7 +114,7 @@ class PlanReview:
         """
         comment = comment_on(change, lines, text)
         now = (self._current_bytes(change) or b"").decode(errors="replace").replace("\r\n", "\n")
-        return structs.replace(comment, stale=comment.code not in now and self.standing(change) is not Standing.OPEN)
+        return structs.replace(comment, stale=comment.code not in now and self.standing(change) is not FileState.OPEN)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
         """Yield what steps in the shared workspace changed, earliest first."""
@@ -175,12 +175,12 @@ class PlanReview:
             whole = structs.replace(one, texts=(before, after), diff=diff)
             yield structs.replace(whole, standing=self.standing(whole))
 
-    def standing(self, change: ChangedFile) -> Standing:
+    def standing(self, change: ChangedFile) -> FileState:
         """Return the present state of a changed file."""
         blob = self._current_blob(change)
         if blob == (change.after.blob if change.after else ""):
-            return Standing.OPEN
-        return Standing.REJECTED if blob == (change.before.blob if change.before else "") else Standing.CHANGED
+            return FileState.OPEN
+        return FileState.REJECTED if blob == (change.before.blob if change.before else "") else FileState.CHANGED
 
     def as_file(self, change: ChangedFile, state: PathState | None) -> PathState | None:
         """Return the state of a changed file as it is in the workspace, with the line ends that git gives it there."""

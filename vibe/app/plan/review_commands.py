@@ -14,12 +14,12 @@ from ipc.events import ReviewComment
 from planner.plan.diagnostics import listed
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
-from vibe.app.plan.commands import Done, give
-from vibe.app.plan.review import ChangedFile, PlanReview, Standing
+from vibe.app.plan.commands import CommandReport, give
+from vibe.app.plan.review import ChangedFile, FileState, PlanReview
 from vibe.app.plan.rewind import FILES_FOLDER, PlanFilesLog
 from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, Restoration, RestoredFiles, aside_folder
 from vibe.core.session.snapshots import Point
 from vibe.core.session.write_turn import Tell
 from vibe.system.errors import UsageError
@@ -40,7 +40,7 @@ async def carry_out(
     comments: Sequence[tuple[str, ReviewComment]],
     *,
     tell: Tell,
-) -> Done:
+) -> CommandReport:
     """Restore files to what they were before a step, then send comments to their steps, grouped by step.
 
     A step with comments is done again. ``tell`` is told if others that write are waited for.
@@ -65,16 +65,18 @@ async def carry_out(
         "rejected": [one.change.name for one in rejected],
         "comments": [{"step": step_id, **structs.asdict(comment)} for step_id, comment in comments],
     }
-    return Done(plan_id=review.plan_id, message="; ".join(notes), running=running, data=data)
+    return CommandReport(plan_id=review.plan_id, message="; ".join(notes), running=running, data=data)
 
 
-def _give_back(host: Host, review: PlanReview, rejection: Rejection, now: Callable[[], float] = time.time) -> Restored:
+def _give_back(
+    host: Host, review: PlanReview, rejection: Rejection, now: Callable[[], float] = time.time
+) -> RestoredFiles:
     """Restore a file. With ``force``, what others made of it is set aside. Blocks."""
     change, snapshots = rejection.change, review.snapshots
     standing = review.standing(change)
-    if standing is Standing.REJECTED:
+    if standing is FileState.REJECTED:
         raise UsageError(f"{change.name} is as it was before step {change.step_id!r} already")
-    by_others = standing is Standing.CHANGED
+    by_others = standing is FileState.CHANGED
     if by_others and not rejection.force:
         raise UsageError(f"{review.since(change)}: nothing was given back; --force does, and keeps a copy")
     with PlanStore.open(host.home, review.plan_id) as store:

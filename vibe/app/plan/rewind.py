@@ -22,7 +22,7 @@ from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.session.errors import SnapshotError
-from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, Restoration, RestoredFiles, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.core.session.write_turn import WriteTurn
 from vibe.system.errors import UsageError
@@ -126,7 +126,7 @@ class PlanRewind(Struct, frozen=True, kw_only=True):
 
     plan_id: str
     steps: tuple[str, ...]
-    files: Restored
+    files: RestoredFiles
     merged: tuple[str, ...] = ()
 
 

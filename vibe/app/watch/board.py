@@ -27,7 +27,7 @@ MOST_ENDED = 4
 """The most followed runs that are kept in memory after their end."""
 
 
-class Waiting(Struct, frozen=True):
+class WaitingRequest(Struct, frozen=True):
     """A request that waits for a person, and its run."""
 
     run: KnownRun
@@ -80,10 +80,10 @@ class Board:
         return follower.view if follower is not None and follower.ready.is_set() else None
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingRequest]:
         """The requests that wait for a person, oldest first."""
         found = [
-            Waiting(run, view, request)
+            WaitingRequest(run, view, request)
             for run in self.runs
             if run.live and (view := self.view_of(run.key)) is not None
             for request in view.requests.values()

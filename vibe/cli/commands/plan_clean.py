@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vibe.app.plan.clean import Cleaned, clean_plans
+from vibe.app.plan.clean import PlanRemains, clean_plans
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.system.plain_text import one_line
@@ -19,7 +19,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     env.answer(args, [_document(one) for one in cleaned], lines if cleaned else ["nothing to clean"])
 
 
-def _lines(one: Cleaned, verb: str) -> Iterator[str]:
+def _lines(one: PlanRemains, verb: str) -> Iterator[str]:
     if one.kept_because:
         yield f"{one.plan_id}: left alone, {one.kept_because}"
         return
@@ -31,7 +31,7 @@ def _lines(one: Cleaned, verb: str) -> Iterator[str]:
             yield f"{one.plan_id}: {verb} {what} {one_line(str(name), 1_000)}"
 
 
-def _document(one: Cleaned) -> dict[str, object]:
+def _document(one: PlanRemains) -> dict[str, object]:
     return {
         "plan_id": one.plan_id,
         "worktrees": [str(path) for path in one.found.worktrees],

@@ -10,7 +10,7 @@ import anyio
 
 from ipc.commands import Act, Approve, Cancel, Decide, Pause, Steer, StepAction
 from planner.store.folder import find_plan
-from vibe.app.plan.commands import Done, give
+from vibe.app.plan.commands import CommandReport, give
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -41,7 +41,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     write_done(anyio.run(give, env, args.plan, command), args, env)
 
 
-def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
+def write_done(done: CommandReport, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
     """Print the result, ``lines`` below it, and the command that resumes the plan if it isn't running."""
     is_left = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
     goes_on = f"vibe plan resume {done.plan_id}" if is_left else None
@@ -56,7 +56,7 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     act = partial(rewind_plan, env, args.plan, args.step)
     rewound = anyio.run(env.as_writer().turn([workspace], "vibe plan rewind").act, env.tell, act)
     files = rewound.files
-    done = Done(
+    done = CommandReport(
         plan_id=rewound.plan_id,
         message=f"rewound to before {args.step!r}; to run again: {', '.join(rewound.steps)}",
         running=False,

@@ -23,7 +23,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.command_consent import model_commands
-from vibe.app.plan.commands import Done, revise
+from vibe.app.plan.commands import CommandReport, revise
 from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -215,7 +215,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)
-        write_done(Done(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env)
+        write_done(CommandReport(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env)
         return ExitCode.DONE
     lines = _change_lines(change)
     if asks and not args.yes:

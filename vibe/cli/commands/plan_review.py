@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 
 from ipc.events import ReviewComment
-from vibe.app.plan.review import ChangedFile, PlanReview, Standing
+from vibe.app.plan.review import ChangedFile, FileState, PlanReview
 from vibe.app.plan.review_commands import Rejection, carry_out
 from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -84,5 +84,5 @@ def _listed(review: PlanReview, shown: Sequence[ChangedFile]) -> Iterator[str]:
 
 def _facts(change: ChangedFile) -> Iterator[str]:
     yield f"+{change.diff.added} -{change.diff.removed}"
-    if change.standing is not Standing.OPEN:
+    if change.standing is not FileState.OPEN:
         yield change.standing.value

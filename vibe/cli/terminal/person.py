@@ -136,7 +136,7 @@ class TerminalPerson(Struct, eq=False):
                 await conversation.change_line(number, texts.time_left(decision, self._clock()))
 
 
-async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.Picked | None:
+async def ask_choice(conversation: Dialogue, choosing: texts.NumberedQuestion) -> texts.PickedOptions | None:
     """Return the person's answer, or None if they decline.
 
     Raises:
@@ -155,7 +155,7 @@ async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.
             if words is None or words == ESCAPE:
                 return None
             if words.strip():
-                return texts.Picked(words=words.strip())
+                return texts.PickedOptions(words=words.strip())
 
 
 def asking(env: CliEnvironment, picture: LiveTree | None = None) -> tuple[PromptQueue, TerminalPerson]:

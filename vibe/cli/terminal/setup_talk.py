@@ -25,7 +25,7 @@ from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
 from vibe.cli.terminal.person import Dialogue, ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.config.loader import KEYRING
-from vibe.front.request_text import Choosing, MenuItem, options_text
+from vibe.front.request_text import MenuItem, NumberedQuestion, options_text
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.keyring import keyring_problem
 from vibe.system.plain_text import ESCAPE, counted, one_line
@@ -182,7 +182,7 @@ async def _model(dialogue: Dialogue, menu: ModelMenu) -> str:
     """Return the name of the model that the person picks or types."""
     names: Sequence[str] = menu.names
     while True:
-        choosing = Choosing(
+        choosing = NumberedQuestion(
             options=tuple(MenuItem(label=name) for name in names[:MOST_MODELS]),
             default=(0,) if names else (),
             own_words=True,
@@ -204,7 +204,7 @@ async def _model(dialogue: Dialogue, menu: ModelMenu) -> str:
 
 async def _picked(dialogue: Dialogue, question: str, items: Sequence[MenuItem], *, default: int) -> int:
     """Return the position of the item that the person picks."""
-    choosing = Choosing(options=tuple(items), default=(default,), declines=LEAVE)
+    choosing = NumberedQuestion(options=tuple(items), default=(default,), declines=LEAVE)
     await dialogue.say(f"\n? {question}\n{options_text(choosing)}")
     picked = await ask_choice(dialogue, choosing)
     if picked is None:

@@ -29,7 +29,7 @@ from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.panel_frame import TINY, PanelFrame
 from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
-from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
+from vibe.cli.textual_ui.panels.request_queue import PendingAnswer, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
@@ -72,7 +72,7 @@ Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
 
 async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
     """Push a screen and return the person's choice there, or None if they made none."""
-    choice = Awaited[Chosen | None]()
+    choice = PendingAnswer[Chosen | None]()
     app.push_screen(screen, choice.give)
     return await choice.given()
 
@@ -152,7 +152,7 @@ class ChatScreen(LowestScreen):
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
         self.bottom = BottomPanel(self.prompt, self.requests, now=clock, show_sign=self.ticker.show_sign, id="bottom")
-        self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
+        self._proposal: tuple[str, PendingAnswer[tuple[str, str]]] | None = None
         """The document of a proposed plan and its awaited answer, a word of ``VerdictKind`` with a text."""
         self._is_wide = False
         self._overview: bool | None = None
@@ -346,7 +346,7 @@ class ChatScreen(LowestScreen):
 
         Cancelling hides the proposal.
         """
-        answer = Awaited[tuple[str, str]]()
+        answer = PendingAnswer[tuple[str, str]]()
         self._proposal = (document, answer)
         self.bottom.show_proposal(proposed)
         try:

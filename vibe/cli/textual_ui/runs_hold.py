@@ -17,7 +17,7 @@ from ipc.errors import IpcError
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp, show
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold, choice_of
-from vibe.cli.textual_ui.panels.request_queue import Awaited
+from vibe.cli.textual_ui.panels.request_queue import PendingAnswer
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase
@@ -30,11 +30,11 @@ START_SECONDS: Final = 15.0
 
 def show_runs(env: CliEnvironment) -> int:
     """Show the list of runs until the person leaves, and return the exit code."""
-    desk, first = RunsDesk(), Awaited[str | None]()
+    desk, first = RunsDesk(), PendingAnswer[str | None]()
     return show(partial(_load, env, desk, first), env, cover=(RunsScreen(desk), first.give))
 
 
-def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Hold:
+def _load(env: CliEnvironment, desk: RunsDesk, first: PendingAnswer[str | None]) -> Hold:
     """Load the modules that follow runs, and return the function that holds the list on the screen."""
     from vibe.app.watch.board import Board  # noqa: PLC0415  after the first frame
     from vibe.app.watch.commands import send  # noqa: PLC0415  as above

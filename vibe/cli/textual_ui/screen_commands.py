@@ -25,7 +25,7 @@ from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.core.messages import AssistantMessage
 from vibe.front.cells import Line
 from vibe.front.picker import Picker, PickRow
-from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, TypedCommand
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.table import ON_SCREEN
 from vibe.front.slash.wording import too_much
@@ -89,7 +89,7 @@ async def tell_changes(talk: Talk, since: int, edited: Collection[str]) -> None:
             talk.say(f"commands changed {counted(len(changed), 'file')} {plus_minus(changed)} · /review /diff /undo")
 
 
-async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
+async def _attach(stage: ChatScreen, talk: Talk, typed: TypedCommand) -> None:
     host = talk.runtime.host
     registry = Registry(host.home, host.runtime_dir)
     if not typed.rest:
@@ -101,25 +101,25 @@ async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
     stage.switch(partial(hold_attached, host, typed.rest, ""))
 
 
-async def _find(stage: ChatScreen, _talk: Talk, typed: Typed) -> None:
+async def _find(stage: ChatScreen, _talk: Talk, typed: TypedCommand) -> None:
     if not typed.rest:
         raise UsageError("/find WORDS: say what to look for")
     if not await stage.presenter.find(typed.rest):
         raise UsageError("/find: not found in this conversation")
 
 
-async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: Typed) -> None:
+async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: TypedCommand) -> None:
     await review_changes(partial(choice_of, app), drafts, talk, typed.rest)
 
 
-async def _set_up(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
+async def _set_up(stage: ChatScreen, talk: Talk, typed: TypedCommand) -> None:
     if typed.rest:
         raise too_much(typed)
     if await set_up(stage, talk.runtime.host, talk.opening.workdir):
-        await talk.commands["reload"].handler(talk, Typed(name="reload"))
+        await talk.commands["reload"].handler(talk, TypedCommand(name="reload"))
 
 
-async def _theme(app: App[None], talk: Talk, typed: Typed) -> None:
+async def _theme(app: App[None], talk: Talk, typed: TypedCommand) -> None:
     names = listed(app.available_themes)
     if typed.rest not in names:
         raise UsageError(f"/theme {typed.rest}: unknown theme; choose from {', '.join(names)}")

@@ -43,7 +43,7 @@ class FoundPlace(Struct, frozen=True, kw_only=True):
     line: str
 
 
-class Pruned(Struct, frozen=True, kw_only=True):
+class PruneReport(Struct, frozen=True, kw_only=True):
     """The sessions that were deleted, or would be, and the old ones that stay, each with the reason."""
 
     deleted: tuple[SavedSession, ...]
@@ -67,7 +67,7 @@ def delete_sessions(chosen: Sequence[SavedSession], listing: SessionListing) -> 
             _delete(saved.folder)
 
 
-def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> Pruned:
+def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> PruneReport:
     """Delete the sessions in which nothing was said since ``before`` (unix seconds).
 
     With ``dry_run`` they are only listed. Sessions in use, those they continue, and those of another program stay.
@@ -82,7 +82,7 @@ def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> 
         with lock_session(saved.folder):
             _delete(saved.folder)
     kept = ((saved, needed[saved.meta.session_id]) for saved in old if saved.meta.session_id in needed)
-    return Pruned(deleted=deleted, kept=tuple(kept))
+    return PruneReport(deleted=deleted, kept=tuple(kept))
 
 
 def needed_sessions(sessions: Sequence[SavedSession]) -> dict[str, str]:

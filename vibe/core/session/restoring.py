@@ -56,7 +56,7 @@ class FileBack(Struct, frozen=True, kw_only=True):
     by_others: bool = False
 
 
-class Restored(Struct, frozen=True, kw_only=True):
+class RestoredFiles(Struct, frozen=True, kw_only=True):
     """The changes made to files; paths are printable and relative to the workspace.
 
     ``skipped`` are the files that could not be restored, each with the reason.
@@ -105,7 +105,7 @@ class Restoration:
         self._modes: dict[str, int] = {}
         """The permissions that folders get at the end."""
 
-    def carry_out(self) -> Restored:
+    def carry_out(self) -> RestoredFiles:
         """Restore the files. Those that can't be restored are left as they are and listed in the result."""
         wanted = self._wanted
         self._each(wanted, self._set_aside)
@@ -118,7 +118,7 @@ class Restoration:
         done = [path for path in wanted if path not in self._skipped and path not in self._kept_folders]
         folders = {parent for path in done for parent in parents(path)}
         shown = [(path, wanted[path]) for path in done if path not in folders]
-        return Restored(
+        return RestoredFiles(
             restored=tuple(in_utf8(path or ".") for path, kept in shown if kept is not None),
             deleted=tuple(in_utf8(path) for path, kept in shown if kept is None),
             conflicts=tuple(self._conflicts),

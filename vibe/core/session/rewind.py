@@ -14,7 +14,7 @@ from vibe.core.config.paths import in_utf8
 from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, Transcript
-from vibe.core.session.restoring import Blame, FileBack, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, FileBack, Restoration, RestoredFiles, aside_folder
 from vibe.core.session.snapshots import Point, Snapshots
 from vibe.system.errors import UsageError
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
@@ -25,7 +25,7 @@ class RewindReport(Struct, frozen=True, kw_only=True):
 
     session_id: str
     messages: int
-    files: Restored
+    files: RestoredFiles
 
 
 class RewindManager(Struct, frozen=True):
@@ -68,7 +68,7 @@ class RewindManager(Struct, frozen=True):
             raise UsageError(f"message {message_index} is not a point to rewind to; choose from {places}")
         restoring = self._restoring(session, message_index, only) if files else None
         session_id = fork(conversation) if fork else self._fork(session, conversation, message_index)
-        done = Restored() if restoring is None else restoring.carry_out()
+        done = RestoredFiles() if restoring is None else restoring.carry_out()
         return RewindReport(session_id=session_id, messages=message_index, files=done)
 
     def outlook(self, session: SavedSession, message_index: int) -> list[FileBack]:

@@ -28,7 +28,7 @@ from vibe.system.errors import os_error_as, remedy
 from vibe.system.files import entries_of, regular_bytes, replace_file, text_of
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.config_file import GitConfigError, read_settings
-from vibe.system.git.discovery import Located, locate
+from vibe.system.git.discovery import LocatedRepository, locate
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces, is_placeholder
 from vibe.system.plain_text import some_of
 from vibe.system.programs import find_program, shunned
@@ -550,7 +550,7 @@ class BlobStore:
         self._workspace = workspace
         self._user_environ = environ
         self._environ = without_fetching(git_environ(environ, workspace))
-        self._user: Located | None = None
+        self._user: LocatedRepository | None = None
         self._hash_name = "sha1"
 
     def prepare(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class TypedCommand:
     """A command as typed: its name without the slash, and the text after it."""
 
     name: str
@@ -131,7 +131,7 @@ class SlashCommand:
 
     name: str
     about: str
-    handler: Callable[[Talk, Typed], Awaitable[None]]
+    handler: Callable[[Talk, TypedCommand], Awaitable[None]]
     usage: str = ""
     """The arguments it takes."""
     picker: Callable[[Talk], Awaitable[Picker | None]] | None = None

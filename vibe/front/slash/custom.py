@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vibe.core.guidance import Guidance
 from vibe.core.tools.mcp.remote import usage_of
-from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, TypedCommand
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import one_line
 
@@ -46,7 +46,7 @@ def custom_commands(guidance: Guidance, taken: Collection[str], warnings: list[s
     return found
 
 
-async def _send(talk: Talk, typed: Typed) -> None:
+async def _send(talk: Talk, typed: TypedCommand) -> None:
     """Send the line as typed; the conversation looks up the prompt behind it."""
     await talk.send(f"/{typed.name} {typed.rest}".rstrip())
 
@@ -64,7 +64,7 @@ def server_commands(servers: ToolServers) -> dict[str, SlashCommand]:
     }
 
 
-async def _send_prompt(talk: Talk, typed: Typed) -> None:
+async def _send_prompt(talk: Talk, typed: TypedCommand) -> None:
     """Send the text that the server returns for the prompt."""
     text = await talk.conversation.servers.prompted(f"{typed.name} {typed.rest}")
     if text is None:

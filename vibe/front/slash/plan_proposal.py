@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from anyio import CancelScope, to_thread
 
-from planner.author.output_repair import Repaired
+from planner.author.output_repair import RepairedPlan
 from planner.author.structured_output import PlanOffer, plan_in, plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import ApprovalSetting, PlanRunOptions
@@ -293,7 +293,7 @@ async def _proposed(talk: Talk, value: Any) -> str:
     return REPLIES[verdict.kind].format(text=verdict.text)
 
 
-async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]:
+async def _answered(talk: Talk, plan: RepairedPlan) -> tuple[PlanVerdict, PlanDraft]:
     """Return the person's verdict on a plan, with its draft, which includes the versions they wanted changed."""
     goal = plan.loaded.plan.goal
     async with _planning(talk, goal, PROPOSE_PLAN) as run:

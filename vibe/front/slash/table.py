@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, TypedCommand
 
 if TYPE_CHECKING:
     from vibe.app.engine.tool_servers import ToolServers
@@ -107,11 +107,11 @@ class SlashTable(Mapping[str, SlashCommand]):
 
         return {**server_commands(self._servers), **self._filed}
 
-    def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
+    def called(self, line: str) -> tuple[SlashCommand, TypedCommand] | None:
         """Return the command that a line calls, or None if it calls none. A bare ``/`` lists the commands."""
         word, *rest = ("/help" if line.strip() == "/" else line).split(maxsplit=1) or [""]
         command = self._commands.get(word[1:]) if word.startswith("/") else None
-        return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
+        return None if command is None else (command, TypedCommand(name=command.name, rest="".join(rest).strip()))
 
     def renew(self, guidance: Guidance, servers: ToolServers) -> list[str]:
         """Offer the commands of user, project, skills and servers, and return the new warnings; reads files."""
@@ -136,7 +136,7 @@ def _module(name: str) -> tuple[Any, str]:
     return importlib.import_module(f"vibe.front.slash.commands.{subject}"), "plan" if subject == "plan" else name
 
 
-async def _run(talk: Talk, typed: Typed) -> None:
+async def _run(talk: Talk, typed: TypedCommand) -> None:
     module, name = _module(typed.name)
     if typed.rest and name == typed.name and not WORDS[name][1]:
         from vibe.front.slash.wording import too_much  # noqa: PLC0415  as in `renew`

@@ -6,7 +6,7 @@ from anyio import to_thread
 
 from vibe.core.config.paths import VibePaths
 from vibe.core.session.folder import SavedSession, SessionLoader
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import counted, one_line
 
@@ -15,7 +15,7 @@ SHOWN_ID = 8
 TITLE_LENGTH = 70
 
 
-def too_much(typed: Typed) -> UsageError:
+def too_much(typed: TypedCommand) -> UsageError:
     """Return the error for arguments given to a command that takes none."""
     return UsageError(f"/{typed.name} takes no arguments: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from vibe.system.git.config_file import GitConfigError, GitSetting, read_settings
-from vibe.system.git.discovery import Located, OddRepositoryError, locate, located_at
+from vibe.system.git.discovery import LocatedRepository, OddRepositoryError, locate, located_at
 from vibe.system.git.shelter import LFS_VALUE
 
 CONFIG_BYTES = 256 * 1024
@@ -58,7 +58,7 @@ def repository_doubt(folder: Path) -> str:
         return f"the repository can't be read ({error.strerror})"
 
 
-def _tree_doubt(located: Located) -> str:
+def _tree_doubt(located: LocatedRepository) -> str:
     """Do the same for a working tree and the repositories nested in it, because git looks for changes there too."""
     seen: set[Path] = set()
     pending = [located]
@@ -79,7 +79,7 @@ def _tree_doubt(located: Located) -> str:
     return ""
 
 
-def _git_dir_doubt(located: Located) -> str:
+def _git_dir_doubt(located: LocatedRepository) -> str:
     folders = dict.fromkeys((located.git_dir, located.common_dir))
     for folder in folders:
         for hook in RUNNING_HOOKS:
@@ -118,13 +118,13 @@ def _runs_something(setting: GitSetting) -> bool:
     return bool(HELPER_URL.match(value if section == "remote" and key in {"url", "pushurl"} else subsection))
 
 
-def _repositories_in(located: Located) -> list[Located] | None:
+def _repositories_in(located: LocatedRepository) -> list[LocatedRepository] | None:
     """Return the nested repositories that the index lists, or None if the index can't be read.
 
     Raises:
         OddRepositoryError: one of them isn't laid out as git would have done it.
     """
-    found: list[Located] = []
+    found: list[LocatedRepository] = []
     for index in (located.git_dir / "index", *located.git_dir.glob("sharedindex.*")):
         try:
             data = index.read_bytes()

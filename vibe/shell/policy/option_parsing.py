@@ -124,7 +124,7 @@ READS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "sh
 """Programs for which a file name may mean more than the file."""
 
 
-class Judged(Struct, frozen=True):
+class Judgement(Struct, frozen=True):
     """The judgement of a command: what is wrong with it, or ""; the paths it names; and whether it is git."""
 
     doubt: str = ""
@@ -132,30 +132,30 @@ class Judged(Struct, frozen=True):
     git: bool = False
 
 
-def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
+def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judgement:
     """Judge whether all words after the first ``length`` are options and operands that the reader may be given."""
     argv = command.argv
     if len(argv) < len(command.words):
-        return Judged(f"an argument of {argv[0]!r} is known only at run time")
+        return Judgement(f"an argument of {argv[0]!r} is known only at run time")
     words = argv[length:]
     unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0], reader)), None)
     if unsafe is not None:
-        return Judged(f"{unsafe.text!r} may become an option")
+        return Judgement(f"{unsafe.text!r} may become an option")
     doubt = reader.check(words) if reader.check else ""
     if doubt:
-        return Judged(doubt)
+        return Judgement(doubt)
     if reader.fixed_first and command.words[length : length + 1] and command.words[length].pattern:
-        return Judged(f"{words[0]!r} may become the name of a file, and that names a variable")
+        return Judgement(f"{words[0]!r} may become the name of a file, and that names a variable")
     if reader.own is not None:
         doubt, named = reader.own(words)
-        return Judged(doubt, (*_named(named, command), *_expanded(command)))
+        return Judgement(doubt, (*_named(named, command), *_expanded(command)))
     if reader.operands is Operands.WORDS:
-        return Judged(paths=_expanded(command))
+        return Judgement(paths=_expanded(command))
     parsed = parse_options(words, reader)
     if isinstance(parsed, str):
-        return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
+        return Judgement(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
     doubt = _doubt_operands(parsed, reader, command.words) or _doubt_scripts(parsed, reader, command.words)
-    return Judged(
+    return Judgement(
         doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
     )
 
@@ -178,7 +178,7 @@ def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
     return not takes_paths or program in READS_NAMES or text[:1] not in {"*", "?"}
 
 
-class Parsed(Struct, frozen=True):
+class ParsedOptions(Struct, frozen=True):
     """The options given, their values, the operands, and those of the values that are patterns."""
 
     given: frozenset[str]
@@ -191,7 +191,7 @@ class Parsed(Struct, frozen=True):
         return options == "*" or not self.given.isdisjoint(options.split())
 
 
-def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
+def parse_options(words: Sequence[str], reader: Reader) -> ParsedOptions | str:
     """Parse words as the program would. If there is an unknown option, return the first one.
 
     A value that looks like an option makes its option unknown. Should the program read it as an option after all, that
@@ -228,7 +228,7 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
         values += found
         if not names.isdisjoint(reader.patterns.split()):
             patterns += found
-    return Parsed(frozenset(given), tuple(values), tuple(operands), tuple(patterns))
+    return ParsedOptions(frozenset(given), tuple(values), tuple(operands), tuple(patterns))
 
 
 OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
@@ -268,7 +268,7 @@ def _parse_short(word: str, reader: Reader) -> _ParsedOption:
     return frozenset(names), "", False
 
 
-def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+def _doubt_operands(parsed: ParsedOptions, reader: Reader, words: Sequence[Word]) -> str:
     operands = parsed.operands
     if reader.listing and operands and not parsed.has(reader.listing):
         return f"with {operands[0]!r} may create it"
@@ -281,7 +281,7 @@ def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
     return ""
 
 
-def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+def _doubt_scripts(parsed: ParsedOptions, reader: Reader, words: Sequence[Word]) -> str:
     """Return what is wrong with the scripts, or "".
 
     Patterns elsewhere in the command are refused, because a name they expand to may replace or shift a script.
@@ -306,7 +306,7 @@ def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
     return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
 
 
-def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
+def _reader_paths(parsed: ParsedOptions, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
     if reader.operands in {Operands.TEXT, Operands.NONE}:
         return _expanded(command)
     operands = list(parsed.operands)

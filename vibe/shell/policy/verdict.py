@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from vibe.shell.policy.carried_text import texts
 from vibe.shell.policy.deny_rules import inspect
 from vibe.shell.policy.git_risks import repository_doubt
-from vibe.shell.policy.option_parsing import Judged, begins_with_pattern, judge_reader
+from vibe.shell.policy.option_parsing import Judgement, begins_with_pattern, judge_reader
 from vibe.shell.policy.parser import ShellLine, parse_line
 from vibe.shell.policy.paths import MAX_PATH, Doubt, NamedPath, lexical_doubt, path_parts, resolved_doubt
 from vibe.shell.policy.read_only_commands import READERS, find_reader
@@ -232,13 +232,13 @@ def _folder(place: Place, workspace: Roots) -> Path | None:
     return folder
 
 
-def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judgement:
     command = with_stand_ins(command)
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
-        return Judged("what it runs is known only at run time" if not argv else f"{argv[0]!r} is not a plain name")
+        return Judgement("what it runs is known only at run time" if not argv else f"{argv[0]!r} is not a plain name")
     if controls_flow(command):
-        return Judged()
+        return Judgement()
     program = argv[0]
     found = find_reader(argv)
     if found is not None and _matching(argv, allowed):
@@ -248,30 +248,30 @@ def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged
     return _judge_listed(command, allowed)
 
 
-def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judgement:
     """Judge a command that isn't a known reader by the allow list."""
     argv = command.argv
     program = argv[0]
     if runs_others(argv):
-        return Judged(f"{program!r} runs what it is given")
+        return Judgement(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
     if program == "git" and any(map(EXTENDED_GIT.fullmatch if matching else OPTION.match, argv[1:2])):
-        return Judged(f"'git {argv[1]}' may change what git runs")
+        return Judgement(f"'git {argv[1]}' may change what git runs")
     if not matching:
-        return Judged(f"{' '.join(argv[:2])!r} is not on the allow list")
+        return Judgement(f"{' '.join(argv[:2])!r} is not on the allow list")
     rest = command.words[max(map(len, matching)) :]
     if any(word.text is None for word in rest):
-        return Judged(f"an argument of {program!r} is known only at run time")
-    return Judged(
+        return Judgement(f"an argument of {program!r} is known only at run time")
+    return Judgement(
         paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),
         git=program == "git",
     )
 
 
-def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judgement:
     if ("cd",) not in allowed or command.step == UNKNOWN_STEP:
-        return Judged(f"{' '.join(command.argv)!r} leads to a place known only at run time")
-    return Judged(paths=(NamedPath(text=command.step),))
+        return Judgement(f"{' '.join(command.argv)!r} leads to a place known only at run time")
+    return Judgement(paths=(NamedPath(text=command.step),))
 
 
 def reads_only_its_input(command: ShellCommand) -> bool:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from vibe.shell.process.kept_state import stateful_argv
 from vibe.shell.process.runner import CommandResult, shell_argv
 from vibe.shell.sandbox.confinement import Confinement, Guard, Place
-from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError
+from vibe.shell.sandbox.port import ReadOnlyUnavailableError, SandboxRun
 from vibe.shell.sandbox.refusals import is_unbegun
 from vibe.system.racing import shielded
 
@@ -26,7 +26,7 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
     ended, however it did.
     """
 
-    command: Confined
+    command: SandboxRun
     confined_by: Confinement | None = None
     place: Place | None = None
     guard: Guard | None = None
@@ -69,10 +69,10 @@ async def shell_command(
     if confinement is None:
         if place.read_only:
             raise ReadOnlyUnavailableError("no sandbox")
-        return ConfinedCommand(command=Confined(argv=argv, environ=environ))
+        return ConfinedCommand(command=SandboxRun(argv=argv, environ=environ))
     environ = confinement.without_keys(environ)
     found = await to_thread.run_sync(confinement.confine, argv, environ, place)
     if found is None:
-        return ConfinedCommand(command=Confined(argv=argv, environ=environ))
+        return ConfinedCommand(command=SandboxRun(argv=argv, environ=environ))
     confined, guard = found
     return ConfinedCommand(command=confined, confined_by=confinement, place=place, guard=guard)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.mounts import file_system
-from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, bounded
+from vibe.shell.sandbox.port import Sandbox, SandboxPolicy, SandboxRun, bounded
 from vibe.shell.sandbox.probe import TRUE, failure_of, run_briefly, temporary_failures
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
 from vibe.shell.sandbox.settings import Network
@@ -45,7 +45,7 @@ def bubblewrap(program: Path, version: str, *, private_proc: bool = True) -> San
 
 def _wrapped(
     program: Path, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, private_proc: bool
-) -> Confined:
+) -> SandboxRun:
     """Return the command in namespaces of its own. Creates the folders for its temporary files and for its options.
 
     The options name hidden paths, so they are passed in a file rather than as arguments, which the command could see.
@@ -66,7 +66,7 @@ def _wrapped(
     filter_file = kept_in(policy.box, program_filter)
     words = (str(program), *(("--seccomp", str(FIRST)) if program_filter else ()), "--args", str(SECOND), "--")
     command = with_files((*words, *bounded(argv, variables, policy.bounds)), filter_file, options_file)
-    return Confined(argv=command, environ=variables, options=options)
+    return SandboxRun(argv=command, environ=variables, options=options)
 
 
 def _namespaces(policy: SandboxPolicy) -> Iterator[str]:

@@ -28,13 +28,13 @@ from vibe.shell.sandbox.control import (
     placeholder_paths_in_repository,
     settings_of_user,
 )
-from vibe.shell.sandbox.kept import Kept
+from vibe.shell.sandbox.kept import KeptPaths
 from vibe.shell.sandbox.port import (
     READING,
-    Confined,
     ReadOnlyUnavailableError,
     ResourceLimits,
     SandboxPolicy,
+    SandboxRun,
     SandboxUnprovenError,
 )
 from vibe.shell.sandbox.records import Record, records_of
@@ -229,7 +229,7 @@ class Guard(Struct, frozen=True):
     """Files to restore and to remove once a command has ended. ``control`` are the files it must not change."""
 
     control: _Control = field(default_factory=dict[Path, Sequence[Path]])
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptPaths, ...] = ()
     placeholders: Placeholders = field(default_factory=lambda: Placeholders(()))
     record: Record | None = None
     reusable: _Reusable = field(default_factory=lambda: _Reusable(is_over=True))
@@ -380,7 +380,7 @@ class Confinement:
         """Return ``environ`` without the variables that hold keys."""
         return {name: value for name, value in environ.items() if name not in self._keys}
 
-    def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> tuple[Confined, Guard] | None:
+    def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> tuple[SandboxRun, Guard] | None:
         """Return the confined command, and the guard to ``end`` once it has ended. None if there is no sandbox.
 
         The command must be started in the place's folder. Reads and writes files.
@@ -481,10 +481,10 @@ class Confinement:
         empty = tuple(path for root in place.roots for path in _placeholders_at(root)) if sandbox.has_namespaces else ()
         reusable.keep_empty(empty)
         placeholders = Placeholders(empty)
-        kept: list[Kept] = []
+        kept: list[KeptPaths] = []
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
-            kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
+            kept.append(KeptPaths(top, below, () if sandbox.has_namespaces else below))
         record = reusable.record(records_of(self.vibe_home), [files.written() for files in kept])
         return Guard(control, tuple(kept), placeholders, record, reusable)
 

@@ -21,7 +21,7 @@ FEW_PATHS = 100
 """Number of paths that can be looked at in less time than a thread takes to start."""
 
 
-class Kept:
+class KeptPaths:
     """The state of some paths below ``root`` before a command: absent, links, or, for ``contents``, files and folders.
 
     No confined program may run any more when they are put back. Whatever is in their place then is renamed, not lost.
@@ -71,7 +71,7 @@ class Kept:
         }
 
     @classmethod
-    def read(cls, written: dict[str, Any]) -> Kept:
+    def read(cls, written: dict[str, Any]) -> KeptPaths:
         """Restore the state from what ``written`` returned."""
         kept = cls(Path(written["root"]), ())
         kept._absent = [*map(Path, written["absent"])]

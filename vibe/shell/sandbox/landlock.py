@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shared
-from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, Sandbox, SandboxPolicy, bounded
+from vibe.shell.sandbox.port import ReadOnlyUnavailableError, Sandbox, SandboxPolicy, SandboxRun, bounded
 from vibe.shell.sandbox.probe import TRUE, failure_of
 from vibe.shell.sandbox.secrets import confined_environ
 from vibe.shell.sandbox.system_calls import NETWORK_FAMILIES, call_filter
@@ -57,7 +57,7 @@ def landlock(version: int, *, loopback: bool) -> Sandbox:
     )
 
 
-def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, loopback: bool) -> Confined:
+def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, loopback: bool) -> SandboxRun:
     """Return the command started by a launcher, which confines itself first.
 
     Raises:
@@ -81,7 +81,7 @@ def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPol
     # Without a namespace, a limit of processes would count all the user's processes.
     variables = confined_environ(environ, policy.temp)
     argv = bounded(argv, variables, replace(policy.bounds, processes=0))
-    return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
+    return SandboxRun(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
 
 
 def _shared(policy: SandboxPolicy) -> Iterator[str]:

@@ -64,7 +64,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     bounds: ResourceLimits = ResourceLimits()
 
 
-class Confined(Struct, frozen=True, kw_only=True):
+class SandboxRun(Struct, frozen=True, kw_only=True):
     """The confined command to start, and the variables to start it with.
 
     ``options`` are the options of its sandbox, if they aren't part of the command.
@@ -90,7 +90,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
     name: str
     limits: str
     has_namespaces: bool
-    wrap: Callable[[Sequence[str], Mapping[str, str], SandboxPolicy], Confined]
+    wrap: Callable[[Sequence[str], Mapping[str, str], SandboxPolicy], SandboxRun]
 
 
 class ReadOnlyUnavailableError(EnvironmentFailure):

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, SandboxUnprovenError
+from vibe.shell.sandbox.port import Sandbox, SandboxPolicy, SandboxRun, SandboxUnprovenError
 from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import shortage
 from vibe.system.files import text_of
@@ -80,7 +80,7 @@ def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
         return failure(sandbox.wrap(argv, {}, SandboxPolicy(writable=(), temp=temp, box=box)))
 
 
-def failure(confined: Confined) -> str:
+def failure(confined: SandboxRun) -> str:
     """Run a confined program that does next to nothing, and return why it failed, or "" if it didn't. Blocks.
 
     Raises:

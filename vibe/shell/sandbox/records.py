@@ -28,8 +28,8 @@ def records_of(vibe_home: Path) -> Path:
 class Record:
     """The record of one command, which is locked as long as the command's run exists.
 
-    Whoever finds it unlocked puts back what the killed run could not. ``kept`` are results of ``Kept.written``. If the
-    file can't be made or locked there is no record. A ``blank`` record can be filled for another command.
+    Whoever finds it unlocked puts back what the killed run could not. ``kept`` are results of ``KeptPaths.written``. If
+    the file can't be made or locked there is no record. A ``blank`` record can be filled for another command.
     """
 
     def __init__(self, folder: Path, kept: Iterable[dict[str, Any]]) -> None:
@@ -123,13 +123,13 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _put_back(path: Path) -> list[str]:
-    from vibe.shell.sandbox.kept import Kept  # noqa: PLC0415  usually there is nothing to put back
+    from vibe.shell.sandbox.kept import KeptPaths  # noqa: PLC0415  usually there is nothing to put back
 
     notes: list[str] = []
     with suppress(OSError), opened(path, os.O_NOFOLLOW) as record:
         if wait_for_lock(record, GLANCE_SECONDS) and os.path.exists(path):
             with suppress(ValueError):  # the machine went down before the record was written
-                notes = [Kept.read(written).put_back() for written in json.loads(path.read_bytes())]
+                notes = [KeptPaths.read(written).put_back() for written in json.loads(path.read_bytes())]
             path.unlink()
     return notes
 

@@ -35,7 +35,7 @@ class OddRepositoryError(ValueError):
         self.problem = problem
 
 
-class Located(Struct, frozen=True, kw_only=True):
+class LocatedRepository(Struct, frozen=True, kw_only=True):
     """A working tree at ``top``, its git folder, and the folder it shares with other worktrees, usually the same."""
 
     top: Path
@@ -51,7 +51,7 @@ class Located(Struct, frozen=True, kw_only=True):
         return {**environ, **{name: str(path) for name, path in where.items()}}
 
 
-def locate(folder: Path) -> Located | None:
+def locate(folder: Path) -> LocatedRepository | None:
     """Return the repository that a folder belongs to, or None. Reads the file system.
 
     Raises:
@@ -68,7 +68,7 @@ def locate(folder: Path) -> Located | None:
     return None
 
 
-def located_at(top: Path) -> Located | None:
+def located_at(top: Path) -> LocatedRepository | None:
     """Return the repository whose working tree is ``top``, or None if that has no ``.git``.
 
     Raises:
@@ -91,7 +91,7 @@ def located_at(top: Path) -> Located | None:
         raise OddRepositoryError(entry, "is neither a folder nor a file")
     common_dir = _common_dir(git_dir)
     _check(git_dir, common_dir)
-    return Located(top=top, git_dir=git_dir, common_dir=common_dir)
+    return LocatedRepository(top=top, git_dir=git_dir, common_dir=common_dir)
 
 
 def small_text(path: Path) -> str:
@@ -161,7 +161,7 @@ def git_head(folder: Path) -> tuple[str | None, str | None]:
     return _resolved(located, ref), branch
 
 
-def _resolved(located: Located, ref: str) -> str | None:
+def _resolved(located: LocatedRepository, ref: str) -> str | None:
     for place in (located.git_dir, located.common_dir):
         try:
             found = small_text(place / ref).strip()

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from vibe.system.git.calls import GitCall, git_environ, run_git
 from vibe.system.git.config_file import quoted
-from vibe.system.git.discovery import Located
+from vibe.system.git.discovery import LocatedRepository
 
 SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
 """Git's entries in the folder that worktrees share, apart from settings, hooks and the repositories of submodules."""
@@ -56,7 +56,7 @@ class Shelter(Struct, frozen=True, kw_only=True):
     run programs during checkouts and merges, and that have no effect here.
     """
 
-    located: Located
+    located: LocatedRepository
     environ: Mapping[str, str]
     left_out: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class Shelter(Struct, frozen=True, kw_only=True):
         return self.located.surroundings(self.environ)
 
 
-def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, programs: bool) -> Shelter:
+def take_shelter(located: LocatedRepository, environ: Mapping[str, str], keep: Path, *, programs: bool) -> Shelter:
     """Return a shelter in a folder below ``keep``, which replaces what worktrees share and has settings of our own.
 
     With ``programs``, filters and merge drivers remain if the shared configuration itself names them at this moment. No
@@ -91,7 +91,7 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
     )
 
 
-def read_repository_settings(located: Located, environ: Mapping[str, str]) -> tuple[RepositorySetting, ...]:
+def read_repository_settings(located: LocatedRepository, environ: Mapping[str, str]) -> tuple[RepositorySetting, ...]:
     """Return all settings of a repository itself, including included ones. Starts no program but git. Blocks.
 
     Raises:
@@ -105,7 +105,7 @@ def read_repository_settings(located: Located, environ: Mapping[str, str]) -> tu
     return tuple(_settings(os.fsdecode(answer.out).split("\0"), located))
 
 
-def _settings(words: Sequence[str], located: Located) -> Iterator[RepositorySetting]:
+def _settings(words: Sequence[str], located: LocatedRepository) -> Iterator[RepositorySetting]:
     plain = os.path.realpath(located.common_dir / "config")
     for scope, origin, item in zip(words[0::3], words[1::3], words[2::3], strict=False):
         if scope not in {"local", "worktree"}:

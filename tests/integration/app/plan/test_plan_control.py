@@ -83,7 +83,7 @@ async def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
     host: Host, store: PlanStore, bus: EventBus
 ) -> None:
     asked: list[RunCommand] = []
-    done: list[plan_router.Done] = []
+    done: list[plan_router.CommandReport] = []
     ends = anyio.Event()
 
     async def ending(command: RunCommand) -> Reply:

@@ -16,7 +16,7 @@ from tests.fakes.unprivileged import as_before, folder_of_nobody
 from tests.integration.core.session.repository import ENVIRON, git, write
 from tests.integration.core.session.test_rewind import Story
 from vibe.app.plan.rewind import PlanFilesLog
-from vibe.core.session.restoring import Blame, Restoration, Restored
+from vibe.core.session.restoring import Blame, Restoration, RestoredFiles
 from vibe.core.session.snapshots import Point, Snapshots
 
 Tree = Mapping[bytes, tuple[int, bytes]]
@@ -156,7 +156,7 @@ def made(base: Path, dice: random.Random) -> tuple[Path, dict[str, str]]:
     return root, environ
 
 
-def by_session(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> Restored:
+def by_session(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> RestoredFiles:
     """Change files in a conversation, and rewind it to its beginning."""
     story = Story(base, root)
     story.history = Snapshots(root, story.folder.path, environ)
@@ -164,7 +164,7 @@ def by_session(base: Path, root: Path, environ: Mapping[str, str], change: Calla
     return story.manager.rewind(story.saved, 0).files
 
 
-def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> Restored:
+def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> RestoredFiles:
     """Change files in a step, recorded by two processes, and rewind to before the first step."""
     folder = base / "files"
     folder.mkdir()
@@ -184,7 +184,7 @@ def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable
 @pytest.mark.parametrize("door", [by_session, by_plan])
 @pytest.mark.parametrize("seed", range(20))
 def test_bytes_modes_links_and_folders_are_as_they_were(
-    tmp_path: Path, seed: int, door: Callable[..., Restored]
+    tmp_path: Path, seed: int, door: Callable[..., RestoredFiles]
 ) -> None:
     dice = random.Random(seed)
     root, environ = made(tmp_path, dice)
@@ -207,7 +207,7 @@ def test_bytes_modes_links_and_folders_are_as_they_were(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can look at what is closed")
 @pytest.mark.parametrize("door", [by_session, by_plan])
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_what_cannot_be_read_costs_nothing_else(seed: int, door: Callable[..., Restored]) -> None:
+def test_what_cannot_be_read_costs_nothing_else(seed: int, door: Callable[..., RestoredFiles]) -> None:
     dice = random.Random(seed)
     with folder_of_nobody() as base:
         root, environ = made(base, dice)

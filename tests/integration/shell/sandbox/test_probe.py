@@ -14,13 +14,13 @@ from tests.fakes.programs import missing
 from vibe.shell.sandbox import bubblewrap, probe
 from vibe.shell.sandbox.choose import choose_sandbox
 from vibe.shell.sandbox.confinement import Confinement
-from vibe.shell.sandbox.port import Confined, SandboxUnprovenError
+from vibe.shell.sandbox.port import SandboxRun, SandboxUnprovenError
 from vibe.shell.sandbox.probe import failure
 from vibe.shell.sandbox.settings import SandboxConfig, SandboxMode
 
 
 def probed(program: str) -> str:
-    return failure(Confined(argv=(sys.executable, "-I", "-S", "-c", program), environ={}))
+    return failure(SandboxRun(argv=(sys.executable, "-I", "-S", "-c", program), environ={}))
 
 
 def test_the_terminals_signals_and_input_are_none_of_its_business() -> None:
@@ -32,7 +32,7 @@ def test_the_terminals_signals_and_input_are_none_of_its_business() -> None:
 def test_it_says_why_it_failed() -> None:
     assert probed("pass") == ""
     assert probed("raise SystemExit(3)") == "exit code 3"
-    assert "nowhere" in failure(Confined(argv=("/nowhere",), environ={}))
+    assert "nowhere" in failure(SandboxRun(argv=("/nowhere",), environ={}))
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT])

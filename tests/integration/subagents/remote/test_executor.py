@@ -8,7 +8,7 @@ import pytest
 
 from subagents.remote import frames as f
 from subagents.remote.executor import ClusterExecutor
-from subagents.remote.places import PlaceError, PlaceLostError, Wanted, WorkerInfo, WorkerRefusedError
+from subagents.remote.places import PlaceError, PlaceLostError, PlaceRequest, WorkerInfo, WorkerRefusedError
 from subagents.step.tamper_guard import RunClaims
 from subagents.step_result import StepResult
 from tests.fakes.cluster import RemoteRun
@@ -23,14 +23,14 @@ class Places:
 
     def __init__(self, *errors: PlaceError) -> None:
         self._errors = iter(errors)
-        self.wanted: list[Wanted] = []
+        self.wanted: list[PlaceRequest] = []
         self.forgotten: list[str] = []
 
     async def workers(self) -> Sequence[WorkerInfo]:
         return [WorkerInfo(address=address, slots=1, host="h", report={}) for address in (HERE, THERE)]
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, f.FrameLink]]:
+    async def place(self, wanted: PlaceRequest) -> AsyncGenerator[tuple[str, f.FrameLink]]:
         self.wanted.append(wanted)
         raise next(self._errors)
         yield  # pyright: ignore[reportUnreachable]

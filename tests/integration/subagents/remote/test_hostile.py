@@ -18,7 +18,7 @@ from subagents.process.protocol import AGENTS, Announced, Ended, FromStep, Hello
 from subagents.process.transport import LONGEST_LINE
 from subagents.remote import frames as f
 from subagents.remote.executor import ClusterExecutor
-from subagents.remote.places import Wanted, WorkerInfo
+from subagents.remote.places import PlaceRequest, WorkerInfo
 from subagents.step.tamper_guard import RunClaims
 from subagents.step_result import StepResult
 from subagents.worktree.executor import WorktreeExecutor
@@ -43,7 +43,7 @@ class HostileWorker:
         return ()
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, f.FrameLink]]:  # noqa: ARG002  the port
+    async def place(self, wanted: PlaceRequest) -> AsyncGenerator[tuple[str, f.FrameLink]]:  # noqa: ARG002  the port
         yield "tcp://127.0.0.1:1", self
 
     async def forget(self, address: str) -> None:

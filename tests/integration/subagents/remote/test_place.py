@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from subagents.remote import frames as f
 from subagents.remote.executor import ClusterExecutor
 from subagents.remote.place import WorkerPlace
-from subagents.remote.places import Wanted, WorkerInfo
+from subagents.remote.places import PlaceRequest, WorkerInfo
 from subagents.step.tamper_guard import RunClaims
 from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.cluster import RemoteRun
@@ -89,7 +89,7 @@ class OnePlace:
         raise AssertionError(address)
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, f.FrameLink]]:  # noqa: ARG002  the port
+    async def place(self, wanted: PlaceRequest) -> AsyncGenerator[tuple[str, f.FrameLink]]:  # noqa: ARG002  the port
         to_worker, at_worker = anyio.create_memory_object_stream[f.Frame](1_000)
         to_run, at_run = anyio.create_memory_object_stream[f.Frame](1_000)
         ours, theirs = Link(to_worker, at_run), SweptLink(to_run, at_worker)

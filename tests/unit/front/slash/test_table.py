@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, TypedCommand
 from vibe.front.slash.table import SlashTable
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -17,7 +17,7 @@ NOBODY = cast("Talk", object())
 """A talk for commands that do not use it."""
 
 
-async def _nothing(_talk: Talk, _typed: Typed) -> None:
+async def _nothing(_talk: Talk, _typed: TypedCommand) -> None:
     """Do nothing."""
 
 
@@ -49,19 +49,19 @@ def test_a_command_says_what_it_is_for(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("/cost", Typed(name="cost")),
-        (" /plan  Build  the thing ", Typed(name="plan", rest="Build  the thing")),
-        ("/theme dark", Typed(name="theme", rest="dark")),
+        ("/cost", TypedCommand(name="cost")),
+        (" /plan  Build  the thing ", TypedCommand(name="plan", rest="Build  the thing")),
+        ("/theme dark", TypedCommand(name="theme", rest="dark")),
         ("/costs", None),
         ("cost", None),
-        ("/", Typed(name="help")),
-        (" / ", Typed(name="help")),
+        ("/", TypedCommand(name="help")),
+        (" / ", TypedCommand(name="help")),
         ("/ 2", None),
         ("", None),
         ("/etc/cost", None),
     ],
 )
-def test_a_line_calls_the_command_it_begins_with(line: str, expected: Typed | None) -> None:
+def test_a_line_calls_the_command_it_begins_with(line: str, expected: TypedCommand | None) -> None:
     called = SlashTable({"theme": THEME}).called(line)
 
     assert (called and called[1]) == expected

@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, strategies as st
 
-from planner.author.output_repair import Repaired, mended, repaired_plan, slug
+from planner.author.output_repair import RepairedPlan, mended, repaired_plan, slug
 from planner.author.structured_output import plan_schema
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.loader import load_plan
 from tests.unit.planner.scripted_run import choice, step
 
 
-def repaired(*steps: dict[str, Any], **fields: Any) -> Repaired:
+def repaired(*steps: dict[str, Any], **fields: Any) -> RepairedPlan:
     value = {"steps": list(steps), **fields}
     before = json.dumps(value)
     document, repairs = mended(value, plan_schema())
@@ -24,7 +24,7 @@ def repaired(*steps: dict[str, Any], **fields: Any) -> Repaired:
     return done
 
 
-def edges(done: Repaired) -> dict[str, tuple[str, ...]]:
+def edges(done: RepairedPlan) -> dict[str, tuple[str, ...]]:
     return dict(done.loaded.dag.dependencies)
 
 

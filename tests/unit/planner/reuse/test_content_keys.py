@@ -13,7 +13,7 @@ from planner.plan.dag import Dag
 from planner.plan.diagnostics import UnknownStepError
 from planner.plan.model import Plan, StepSettings, StepStatus
 from planner.reuse.reuse import (
-    Earlier,
+    EarlierRun,
     KeyedPlan,
     Selection,
     StepChange,
@@ -54,7 +54,7 @@ def with_step(step_id: str, **fields: object) -> Plan:
     return make_plan([{**each, **fields} if each["id"] == step_id else each for each in STEPS])
 
 
-def earlier(plan: Plan, decisions: Answers | None = None, left_at: str | None = None, **ends: str) -> Earlier:
+def earlier(plan: Plan, decisions: Answers | None = None, left_at: str | None = None, **ends: str) -> EarlierRun:
     """Return a plan whose steps all completed, except those in ``ends`` (``status`` or ``status:reason``)."""
     statuses = {each.id: StepStatus(ends.get(each.id, "completed").partition(":")[0]) for each in plan.steps}
     facts: list[Fact] = [took_up(1.0, plan)]
@@ -67,10 +67,10 @@ def earlier(plan: Plan, decisions: Answers | None = None, left_at: str | None = 
             facts.append(moved(step_id, status, reason=ends.get(step_id, "").partition(":")[2] or None))
     facts += [decision(name, *chosen) for name, chosen in (decisions or {}).items()]
     state = fold([*facts, PlanLeftEvent(commit=left_at)] if left_at else facts)
-    return Earlier(plan_id="old", keyed=keyed(plan, decisions), state=state)
+    return EarlierRun(plan_id="old", keyed=keyed(plan, decisions), state=state)
 
 
-def chosen(was: Earlier, plan: Plan, *only: str, decisions: Answers | None = None, base: str = "base") -> Selection:
+def chosen(was: EarlierRun, plan: Plan, *only: str, decisions: Answers | None = None, base: str = "base") -> Selection:
     new = keyed(plan, decisions, base)
     return reuse(was, new, select(plan, new.dag, only), only)
 

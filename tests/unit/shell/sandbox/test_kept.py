@@ -10,7 +10,7 @@ import pytest
 
 import vibe
 from vibe.shell.sandbox.control import REPOSITORY_FILES
-from vibe.shell.sandbox.kept import Kept
+from vibe.shell.sandbox.kept import KeptPaths
 
 
 def worktree(folder: Path) -> None:
@@ -21,10 +21,12 @@ def worktree(folder: Path) -> None:
 
 def test_a_worktree_that_went_and_was_made_again_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / ".git" / "worktrees" / "s1"
-    kept = Kept(tmp_path, [folder / name for name in REPOSITORY_FILES])  # it was listed, and removed before it was read
+    kept = KeptPaths(
+        tmp_path, [folder / name for name in REPOSITORY_FILES]
+    )  # it was listed, and removed before it was read
     worktree(folder)
 
-    assert Kept.read(kept.written()).put_back() == ""
+    assert KeptPaths.read(kept.written()).put_back() == ""
     assert kept.is_as_it_was()
     assert kept.put_back() == ""
     assert sorted(path.name for path in folder.iterdir()) == ["commondir", "config.worktree", "gitdir"]
@@ -38,7 +40,7 @@ def test_what_a_command_made_in_a_folder_of_git_is_put_aside(tmp_path: Path, fol
     if "worktrees" in folder:
         (place / "gitdir").touch()
         (place / "commondir").touch()
-    kept = Kept(tmp_path, [place / one for one in REPOSITORY_FILES])
+    kept = KeptPaths(tmp_path, [place / one for one in REPOSITORY_FILES])
     (place / name).write_text("new")
 
     assert "decides what runs later" in kept.put_back()
@@ -49,7 +51,7 @@ def test_what_a_command_made_in_a_folder_of_git_is_put_aside(tmp_path: Path, fol
 def test_a_repository_itself_is_not_made_a_worktree(tmp_path: Path, name: str) -> None:
     folder = tmp_path / ".git"
     folder.mkdir()
-    kept = Kept(tmp_path, [folder / one for one in REPOSITORY_FILES])
+    kept = KeptPaths(tmp_path, [folder / one for one in REPOSITORY_FILES])
     (folder / name).write_text("elsewhere")
 
     assert "decides what runs later" in kept.put_back()

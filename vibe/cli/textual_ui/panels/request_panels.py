@@ -160,7 +160,7 @@ WIDEST_LABEL: Final = 28
 class OptionChooser:
     """The options of one question, with the cursor and what is picked."""
 
-    def __init__(self, choosing: texts.Choosing) -> None:
+    def __init__(self, choosing: texts.NumberedQuestion) -> None:
         self.choosing = choosing
         self.cursor = len(choosing.options) if choosing.typed else choosing.default[0] if choosing.default else 0
         self.picked = set(choosing.default) if choosing.several else set[int]()

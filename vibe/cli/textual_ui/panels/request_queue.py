@@ -40,7 +40,7 @@ class PendingRequest(Struct, kw_only=True, eq=False):
         return self.queue.step_of(self.id)
 
 
-class Awaited(Generic[T]):
+class PendingAnswer(Generic[T]):
     """An answer of the person that can be awaited; only the first one counts."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class RequestQueue:
         return reply.selections
 
     async def _ask(self, kind_of_reply: type[R], request_id: str, event: RequestPayload) -> R:
-        answer = Awaited[R]()
+        answer = PendingAnswer[R]()
 
         async def give(reply: RequestReply) -> str:
             if not isinstance(reply, kind_of_reply):

@@ -24,7 +24,7 @@ from textual.widgets import Input, Static
 from ipc.events import PlanToldEvent, ReviewComment
 from planner.store.folder import plans_in
 from subagents.step.prompts import told_message
-from vibe.app.plan.review import ChangedFile, PlanReview, Standing, comment_on
+from vibe.app.plan.review import ChangedFile, FileState, PlanReview, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
 from vibe.cli.textual_ui.input.one_line import OneLine, priority_binding
 from vibe.cli.textual_ui.log.markdown_blocks import highlighted
@@ -261,8 +261,8 @@ class ReviewScreen(Screen[bool]):
         change, draft = self._at[1], self._draft
         key = key_of(change)
         draft.accepted.discard(key)
-        if draft.rejected.pop(key, None) is None and change.standing is not Standing.REJECTED:
-            by_others = change.standing is Standing.CHANGED
+        if draft.rejected.pop(key, None) is None and change.standing is not FileState.REJECTED:
+            by_others = change.standing is FileState.CHANGED
             draft.rejected[key] = by_others
             if by_others:
                 self._warning = f"{self._review.since(change)}: Enter gives it back and keeps a copy, x leaves it"
@@ -354,7 +354,7 @@ def _plan_here(talk: Talk) -> tuple[str, bool]:
 
 def _changed_file(file: FileBack, diff: FileDiff) -> ChangedFile:
     before, after = (None if text is None else PathState(mode=0) for text in (file.before, file.now))
-    standing = Standing.CHANGED if file.by_others else Standing.OPEN
+    standing = FileState.CHANGED if file.by_others else FileState.OPEN
     texts = file.before, file.now
     return ChangedFile(
         step_id="", attempt=1, path=file.path, before=before, after=after, texts=texts, diff=diff, standing=standing
@@ -397,7 +397,7 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
     by_key = {key_of(change): change for change in found.changes}
     rejected: list[Rejection] = []
     for change in filter(None, map(by_key.get, draft.rejected)):
-        if await to_thread.run_sync(found.standing, change) is not Standing.REJECTED:  # as at another screen meanwhile
+        if await to_thread.run_sync(found.standing, change) is not FileState.REJECTED:  # meanwhile
             rejected.append(Rejection(change, draft.rejected[key_of(change)]))
     comments: list[tuple[str, ReviewComment]] = []
     for (key, last), (first, text) in draft.comments.items():

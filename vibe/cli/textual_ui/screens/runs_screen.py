@@ -20,7 +20,7 @@ from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from ipc.commands import RunCommand
-    from vibe.app.watch.board import Board, Waiting
+    from vibe.app.watch.board import Board, WaitingRequest
     from vibe.app.watch.commands import CommandOutcome
     from vibe.app.watch.runs import KnownRun
 
@@ -95,7 +95,7 @@ class RunsScreen(Screen[str]):
         self._shown: list[ListPlace | None] = []
         self._places: list[ListPlace] = []
         self._answering: set[str] = set()
-        self._open: dict[str, Waiting] = {}
+        self._open: dict[str, WaitingRequest] = {}
         self._in_full = True
 
     def compose(self) -> ComposeResult:
@@ -208,13 +208,13 @@ class RunsScreen(Screen[str]):
             self._answering.add(waiting.request.id)
             self.run_worker(self._send(waiting, command, self._desk.send), exit_on_error=False)
 
-    async def _send(self, waiting: Waiting, command: RunCommand, send: Send) -> None:
+    async def _send(self, waiting: WaitingRequest, command: RunCommand, send: Send) -> None:
         outcome = await send(waiting.run, command)
         if outcome.state != "done":
             self._answering.discard(waiting.request.id)
             self.notify(outcome.message, severity="warning", markup=False)
 
-    def _waiting(self) -> Waiting | None:
+    def _waiting(self) -> WaitingRequest | None:
         """Return the chosen request, or None."""
         chosen, board = self._desk.chosen, self._desk.board
         every = () if board is None or chosen is None else board.waiting

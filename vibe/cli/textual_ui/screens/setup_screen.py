@@ -28,7 +28,7 @@ from vibe.app.first_use.flow import (
 )
 from vibe.cli.textual_ui.input.one_line import OneLine
 from vibe.cli.textual_ui.palettes import listed
-from vibe.cli.textual_ui.panels.request_queue import Awaited
+from vibe.cli.textual_ui.panels.request_queue import PendingAnswer
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.errors import VibeError
 from vibe.system.keyring import keyring_problem
@@ -96,7 +96,7 @@ class SetupScreen(Screen[bool]):
         self._menu: ModelMenu | None = None
         self._rows: Sequence[str] = ()
         """The names that the options stand for."""
-        self._answer = Awaited[str]()
+        self._answer = PendingAnswer[str]()
         """The name that was chosen or the text that was typed; blank if neither was."""
         self._is_kept = False
         self._theme_before = ""
@@ -157,7 +157,7 @@ class SetupScreen(Screen[bool]):
 
     # --- one step after the other
 
-    async def _set_up(self, begun: Awaited[str]) -> None:
+    async def _set_up(self, begun: PendingAnswer[str]) -> None:
         """Ask for everything until a choice is saved."""
         try:
             flow = await to_thread.run_sync(self._open_flow)
@@ -261,7 +261,7 @@ class SetupScreen(Screen[bool]):
 
     async def _next_answer(self) -> str:
         """Wait for the next Enter, and return the answer given with it."""
-        self._answer = Awaited[str]()
+        self._answer = PendingAnswer[str]()
         return await self._answer.given()
 
     async def _pick(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:

@@ -19,7 +19,7 @@ from vibe.core.session.folder import SavedSession, Transcript
 from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
 from vibe.front.picker import Picker, PickRow, titled, wrapped
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
 from vibe.system.files import is_locked, text_of
@@ -39,13 +39,13 @@ BAR = 60
 BESIDES = "instructions and tools"
 
 
-async def run_clear(talk: Talk, _typed: Typed) -> None:
+async def run_clear(talk: Talk, _typed: TypedCommand) -> None:
     """Continue with an empty conversation."""
     await talk.conversation.clear()
     talk.say(ANEW)
 
 
-async def run_compact(talk: Talk, typed: Typed) -> None:
+async def run_compact(talk: Talk, typed: TypedCommand) -> None:
     """Replace the conversation so far with a summary."""
 
     async def work() -> None:
@@ -54,7 +54,7 @@ async def run_compact(talk: Talk, typed: Typed) -> None:
     talk.begin(work)
 
 
-async def run_copy(talk: Talk, typed: Typed) -> None:
+async def run_copy(talk: Talk, typed: TypedCommand) -> None:
     """Copy the last answer or code block, or an earlier one."""
     first, _, rest = typed.rest.partition(" ")
     number = (rest.strip() if first == CODE else typed.rest) or "1"
@@ -76,17 +76,17 @@ async def run_copy(talk: Talk, typed: Typed) -> None:
     talk.say(f"copied {counted(len(text), 'character')}")
 
 
-async def run_cost(talk: Talk, _typed: Typed) -> None:
+async def run_cost(talk: Talk, _typed: TypedCommand) -> None:
     """Say what this conversation has used."""
     talk.say(usage_line(talk))
 
 
-async def run_exit(talk: Talk, _typed: Typed) -> None:
+async def run_exit(talk: Talk, _typed: TypedCommand) -> None:
     """Save the conversation and leave."""
     talk.leave()
 
 
-async def run_rename(talk: Talk, typed: Typed) -> None:
+async def run_rename(talk: Talk, typed: TypedCommand) -> None:
     """Change the session's title."""
     title = " ".join(typed.rest.split())
     if not title:
@@ -97,7 +97,7 @@ async def run_rename(talk: Talk, typed: Typed) -> None:
     talk.say(f"the session is called: {title}")
 
 
-async def run_resume(talk: Talk, typed: Typed) -> None:
+async def run_resume(talk: Talk, typed: TypedCommand) -> None:
     """List this folder's sessions, or resume one."""
     if typed.rest:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
@@ -152,7 +152,7 @@ def _says(saved: SavedSession, text: str) -> bool:
     return needle in text_of(saved.folder.transcript).lower()
 
 
-async def run_context(talk: Talk, _typed: Typed) -> None:
+async def run_context(talk: Talk, _typed: TypedCommand) -> None:
     """Say what fills the context: the provider's last count, and estimates per kind of message."""
     messages, limit = talk.conversation.messages, talk.conversation.setup.model.context_size
     parts = Counter[str]()
@@ -175,7 +175,7 @@ def _part(message: Message) -> str:
     return "answers and calls" if isinstance(message, AssistantMessage) else "what was told"
 
 
-async def run_status(talk: Talk, _typed: Typed) -> None:
+async def run_status(talk: Talk, _typed: TypedCommand) -> None:
     """Say how the conversation stands."""
     conversation, running = talk.conversation, talk.plans.session
     talk.say(f"session {conversation.session_id} {one_line(conversation.session.title, TITLE_LENGTH)}".rstrip())

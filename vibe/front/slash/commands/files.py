@@ -16,7 +16,7 @@ from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.front.cells import Line
 from vibe.front.listings import restored_lines
 from vibe.front.picker import Picker, PickRow, wrapped
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.wording import TITLE_LENGTH
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import counted, one_line, plus_minus
@@ -28,7 +28,7 @@ REWINDS = (("chat and files", ""), ("chat only", " chat"), ("files only", " file
 CHAT_ONLY, FILES_ONLY = 1, 2
 
 
-async def run_rewind(talk: Talk, typed: Typed) -> None:
+async def run_rewind(talk: Talk, typed: TypedCommand) -> None:
     """List the prompts, or go back to before one."""
     prompts = _prompts(talk)
     if not typed.rest:
@@ -108,7 +108,7 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
         talk.say(line)
 
 
-async def run_undo(talk: Talk, _typed: Typed) -> None:
+async def run_undo(talk: Talk, _typed: TypedCommand) -> None:
     """Restore the files to their state before the last prompt that changed any."""
     for index, _ in reversed(_prompts(talk)):
         if await to_thread.run_sync(going_back, talk, index):
@@ -122,7 +122,7 @@ async def undo_picker(talk: Talk) -> Picker | None:
     return await rewind_picker(talk, FILES_ONLY)
 
 
-async def run_diff(talk: Talk, typed: Typed) -> None:
+async def run_diff(talk: Talk, typed: TypedCommand) -> None:
     """Show what changed in files since the start, or since before a prompt."""
     index = _prompt_meant(talk, typed.rest, "diff") if typed.rest else 0
     files = await to_thread.run_sync(going_back, talk, index)

@@ -25,7 +25,7 @@ from vibe.front.cells import Line
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_ran
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.plan_proposal import go_on, propose, save
 from vibe.system.errors import UsageError
 from vibe.system.files import typed_path
@@ -245,7 +245,7 @@ WORDS = MappingProxyType({
 })
 
 
-async def run_plan(talk: Talk, typed: Typed) -> None:
+async def run_plan(talk: Talk, typed: TypedCommand) -> None:
     """Carry out one of the words of ``/plan``, or have a plan written."""
     if typed.name in WORDS:
         given = len(typed.rest.split())

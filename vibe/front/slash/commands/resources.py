@@ -14,7 +14,7 @@ from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import PermissionDecision
 from vibe.front.listings import NO_SERVERS, NO_SKILLS, decision_line, memory_lines, server_lines, skill_line, tool_lines
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.wording import setup_line
 from vibe.system.errors import UsageError, error_as
 from vibe.system.own_places import user_home_of
@@ -39,7 +39,7 @@ USAGE = "/memory [add TEXT | forget ID]"
 YES_LENGTH = 200
 
 
-async def run_hooks(talk: Talk, _typed: Typed) -> None:
+async def run_hooks(talk: Talk, _typed: TypedCommand) -> None:
     """List the hooks."""
     engine = talk.conversation.setup.engine
     if not engine.config.enable_experimental_hooks:
@@ -52,19 +52,19 @@ async def run_hooks(talk: Talk, _typed: Typed) -> None:
         talk.say("no hooks: write them in hooks.toml in .vibe here, or in your own vibe folder")
 
 
-async def run_init(talk: Talk, typed: Typed) -> None:
+async def run_init(talk: Talk, typed: TypedCommand) -> None:
     """Send the prompt that writes AGENTS.md, followed by the person's own wishes."""
     prompt = PROMPT.format(folder=talk.conversation.setup.opening.workdir)
     await talk.send(f"{prompt}\n\nAbove all: {typed.rest}" if typed.rest else prompt)
 
 
-async def run_mcp(talk: Talk, _typed: Typed) -> None:
+async def run_mcp(talk: Talk, _typed: TypedCommand) -> None:
     """List the MCP servers and their tools."""
     states = talk.conversation.servers.states()
     talk.say("\n".join(line for server in states for line in server_lines(server)) or NO_SERVERS)
 
 
-async def run_memory(talk: Talk, typed: Typed) -> None:
+async def run_memory(talk: Talk, typed: TypedCommand) -> None:
     """List the notes, add one for this project, or forget one."""
     store = await to_thread.run_sync(_store, talk)
     word, _, rest = typed.rest.partition(" ")
@@ -87,7 +87,7 @@ def _store(talk: Talk) -> MemoryStore:
     return memory_store(host.home, setup.opening.workdir, user_home_of(setup.engine.environ))
 
 
-async def run_permissions(talk: Talk, typed: Typed) -> None:
+async def run_permissions(talk: Talk, typed: TypedCommand) -> None:
     """Say which calls run unasked, or what would happen to one call."""
     tool, _, arguments = typed.rest.partition(" ")
     if tool and not arguments.strip():
@@ -111,7 +111,7 @@ def _decided(talk: Talk, tool: str, arguments: str) -> PermissionDecision:
         return PermissionCheck(setup.tools.get(tool), gate).decide(given_arguments(arguments))
 
 
-async def run_skills(talk: Talk, typed: Typed) -> None:
+async def run_skills(talk: Talk, typed: TypedCommand) -> None:
     """List the skills, or say where one comes from."""
     skills = talk.conversation.setup.engine.guidance.skills
     if typed.rest:
@@ -121,6 +121,6 @@ async def run_skills(talk: Talk, typed: Typed) -> None:
     talk.say("\n".join(skill_line(skill) for skill in skills.available.values()) or NO_SKILLS)
 
 
-async def run_tools(talk: Talk, _typed: Typed) -> None:
+async def run_tools(talk: Talk, _typed: TypedCommand) -> None:
     """List the tools and their permissions."""
     talk.say("\n".join(tool_lines(talk.conversation.setup.tools)))

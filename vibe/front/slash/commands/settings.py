@@ -19,7 +19,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.cells import Line
 from vibe.front.listings import setting_line
 from vibe.front.picker import Picker, PickRow, titled, wrapped
-from vibe.front.slash.command import Talk, Typed
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.wording import setup_line
 from vibe.front.start_screen import price
 from vibe.system.errors import UsageError, VibeError, os_error_as
@@ -29,7 +29,7 @@ from vibe.view.figures import dollars, short, took
 ABOUT_LENGTH = 400
 
 
-async def run_agents(talk: Talk, typed: Typed) -> None:
+async def run_agents(talk: Talk, typed: TypedCommand) -> None:
     """List the agents, or switch to one."""
     if typed.rest:
         await talk.conversation.configure(AgentChange(agent=typed.rest))
@@ -61,7 +61,7 @@ async def agents_picker(talk: Talk) -> Picker:
     return Picker(title="Agent", rows=lambda _: rows, preview=preview, first=f"/agents {now}", enter="from now on")
 
 
-async def run_approvals(talk: Talk, typed: Typed) -> None:
+async def run_approvals(talk: Talk, typed: TypedCommand) -> None:
     """Say what needs approval, or change it."""
     if typed.rest and typed.rest not in list(ApprovalMode):
         raise UsageError(f"/approvals {typed.rest}: say one of {', '.join(ApprovalMode)}")
@@ -70,7 +70,7 @@ async def run_approvals(talk: Talk, typed: Typed) -> None:
     talk.say(setup_line(talk))
 
 
-async def run_config(talk: Talk, typed: Typed) -> None:
+async def run_config(talk: Talk, typed: TypedCommand) -> None:
     """Show all settings or one group of them, or change one in the user's file."""
     settings = _settings(talk)
     key, _, word = typed.rest.partition(" ")
@@ -94,7 +94,7 @@ def _set(settings: Settings, key: str, word: str) -> str:
     return settings.label(settings.path(project=False))
 
 
-async def run_model(talk: Talk, typed: Typed) -> None:
+async def run_model(talk: Talk, typed: TypedCommand) -> None:
     """List the models, or switch to another model or thinking level."""
     setup = talk.conversation.setup
     if not typed.rest:
@@ -168,7 +168,7 @@ def _prices(engine: Engine, model: ModelConfig) -> tuple[str, str]:
     return f"{sent} / {received}", f"{sent} in, {received} out per M tok"
 
 
-async def run_reload(talk: Talk, _typed: Typed) -> None:
+async def run_reload(talk: Talk, _typed: TypedCommand) -> None:
     """Read all settings again; an error leaves everything as it was."""
     setup = talk.conversation.setup
     await talk.conversation.configure(AgentChange(agent=setup.profile.name, model=setup.opening.model))

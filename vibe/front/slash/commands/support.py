@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from vibe import __version__
 from vibe.core.config.paths import VibePaths
-from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.command import SlashCommand, Talk, TypedCommand
 from vibe.system.errors import UsageError, closest, did_you_mean
 
 DISTRIBUTION = "vibe-orchestrator"
@@ -17,7 +17,7 @@ ADDRESSES = ("bug", "issue")
 """Words that mark the label of the address for reports."""
 
 
-async def run_bug(talk: Talk, _typed: Typed) -> None:
+async def run_bug(talk: Talk, _typed: TypedCommand) -> None:
     """Say what a bug report should contain and where it goes."""
     setup = talk.conversation.setup
     system = await to_thread.run_sync(platform.platform)
@@ -40,7 +40,7 @@ def _address() -> str:
     return next((url.strip() for label, _, url in pairs if any(word in label.casefold() for word in ADDRESSES)), "")
 
 
-async def run_help(talk: Talk, typed: Typed) -> None:
+async def run_help(talk: Talk, typed: TypedCommand) -> None:
     """List the commands and keys, or explain one command."""
     name = typed.rest.removeprefix("/")
     if not name:
@@ -58,7 +58,7 @@ def _line(command: SlashCommand) -> str:
     return f"{command.line}: {command.about}"
 
 
-async def run_log(talk: Talk, _typed: Typed) -> None:
+async def run_log(talk: Talk, _typed: TypedCommand) -> None:
     """Say where the log and the transcript are."""
     log = VibePaths(talk.runtime.host.home).log_file
     talk.say(f"log of internal errors: {log}{'' if await to_thread.run_sync(log.exists) else ' (none so far)'}")
