@@ -24,7 +24,7 @@ EXTRA_CANDIDATES: Final = 32
 _PLAIN: Final = WorkOrder()
 
 
-class MeasuredStep(Struct, frozen=True, kw_only=True):
+class Measurement(Struct, frozen=True, kw_only=True):
     """A completed step of an earlier plan, with what all attempts at it took: seconds at work, tokens, USD if known.
 
     ``kind`` is its mode and its model, or ``$`` and its command. ``here`` says that it ran in the same folder.
@@ -38,7 +38,7 @@ class MeasuredStep(Struct, frozen=True, kw_only=True):
 
 
 def expect(
-    steps: Sequence[StepOutline], kinds: Mapping[str, tuple[str, str]], past: Iterable[MeasuredStep], at_once: int
+    steps: Sequence[StepOutline], kinds: Mapping[str, tuple[str, str]], past: Iterable[Measurement], at_once: int
 ) -> PlanExpectation | None:
     """Return what steps are expected to take if ``at_once`` of them can run, or None if one resembles no earlier step.
 

@@ -12,7 +12,7 @@ from msgspec import Struct, json
 from ipc.errors import INVALID_JSON
 from ipc.events import Event, PlanExpectation, UsageEvent
 from planner.author.planner_agent import CALLER
-from planner.plan.expectation import COMMAND, MeasuredStep, expect
+from planner.plan.expectation import COMMAND, Measurement, expect
 from planner.plan.model import Plan, Step
 from planner.plan.status import StepStatus
 from planner.state.schedule import outline_of
@@ -147,7 +147,7 @@ def _kind(step: Step, parts: StepParts, default_model: str | None) -> tuple[str,
     return (step.mode.value, check_model(step, parts, default_model, priced=False).name)
 
 
-def _earlier_steps(home: Path, workspace: Path) -> Iterator[MeasuredStep]:
+def _earlier_steps(home: Path, workspace: Path) -> Iterator[Measurement]:
     """Yield the completed steps of earlier plans of a home that recorded what they took. Reads files."""
     left = MOST_BYTES
     for folder in plans_in(home, None, MOST_PLANS):
@@ -159,14 +159,14 @@ def _earlier_steps(home: Path, workspace: Path) -> Iterator[MeasuredStep]:
             yield from filter(None, (_measured(step, here=here) for step in folder.state().steps.values()))
 
 
-def _measured(step: StepState, *, here: bool) -> MeasuredStep | None:
+def _measured(step: StepState, *, here: bool) -> Measurement | None:
     result, order = step.result, step.outline.order
     if step.status is not StepStatus.COMPLETED or not step.attempts or result is None or order is None:
         return None
     if not (order.command or result.model):
         return None  # recorded by an earlier version
     spent = total_of(attempt.result for attempt in step.attempts)
-    return MeasuredStep(
+    return Measurement(
         kind=(COMMAND, order.command) if order.command is not None else (step.outline.mode, result.model),
         seconds=max(0.0, sum(attempt.seconds - attempt.result.waited_s for attempt in step.attempts)),
         tokens=spent.usage.total_tokens,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ipc.events import PlanExpectation, StepOutline, WorkOrder
-from planner.plan.expectation import MeasuredStep, expect, times_to_come
+from planner.plan.expectation import Measurement, expect, times_to_come
 
 CODE = ("code", "large")
 
 
-def past(seconds: float, kind: tuple[str, str] = CODE, tokens: int = 100, *, here: bool = False) -> MeasuredStep:
-    return MeasuredStep(kind=kind, seconds=seconds, tokens=tokens, cost_usd=0.01 * tokens, here=here)
+def past(seconds: float, kind: tuple[str, str] = CODE, tokens: int = 100, *, here: bool = False) -> Measurement:
+    return Measurement(kind=kind, seconds=seconds, tokens=tokens, cost_usd=0.01 * tokens, here=here)
 
 
 def step(name: str, *after: str, **order: Any) -> StepOutline:
@@ -23,7 +23,7 @@ def step(name: str, *after: str, **order: Any) -> StepOutline:
     return StepOutline(id=name, title=name, mode="code", depends_on=after, order=WorkOrder(**order))
 
 
-def expected(known: Sequence[MeasuredStep], *kinds: tuple[str, str], at_once: int = 4) -> PlanExpectation | None:
+def expected(known: Sequence[Measurement], *kinds: tuple[str, str], at_once: int = 4) -> PlanExpectation | None:
     """Return the expectation for steps of these kinds, named ``a``, ``b`` and so on."""
     named = dict(zip("abcd", kinds, strict=False))
     return expect([step(name) for name in named], named, known, at_once)
@@ -57,7 +57,7 @@ def test_a_command_is_like_itself_else_like_any_and_unknown_if_there_was_none() 
 
 
 def test_a_price_is_told_only_if_that_of_every_step_is_known() -> None:
-    unpriced = MeasuredStep(kind=("docs", "small"), seconds=1.0, cost_usd=None)
+    unpriced = Measurement(kind=("docs", "small"), seconds=1.0, cost_usd=None)
     found = expected([past(10.0), unpriced], CODE, ("docs", "small"))
     assert found is not None
     assert found.cost_usd is None
