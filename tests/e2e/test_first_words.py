@@ -158,6 +158,18 @@ def test_one_provider_is_asked_by_its_name(vibe: VibeCommand, backend: str) -> N
     assert key not in moved.out + moved.err + refused.out + refused.err
 
 
+def test_without_a_key_another_provider_whose_key_is_set_is_named(vibe: VibeCommand) -> None:
+    vibe.configure("")
+
+    missing = vibe.process("-p", "hi")
+    vibe.environ["OPENAI_API_KEY"] = "sk-not-shown"
+    helped = vibe.process("-p", "hi")
+
+    assert (missing.code, "is set" in missing.err) == (3, False)
+    assert (helped.code, "sk-not-shown" in helped.err) == (3, False)
+    assert "; OPENAI_API_KEY is set: `vibe setup --provider openai` takes it" in helped.err
+
+
 def test_a_provider_that_cannot_be_asked_is_told_with_the_reason(vibe: VibeCommand) -> None:
     keyless, unknown = vibe("models", "--provider", "anthropic"), vibe("models", "--provider", "antropic")
     assert keyless.code == 3

@@ -82,10 +82,16 @@ class EnvironmentFailure(VibeError):
 
 
 class MissingKeyError(EnvironmentFailure):
-    """A provider has no API key. ``in_keyring`` says that the keyring should have it."""
+    """A provider has no API key. ``in_keyring`` says that the keyring should have it.
 
-    def __init__(self, provider: str, variable: str, *, in_keyring: bool = False) -> None:
+    ``found`` are other known providers whose key is set, each with the name of the key's variable.
+    """
+
+    def __init__(
+        self, provider: str, variable: str, found: Iterable[tuple[str, str]] = (), *, in_keyring: bool = False
+    ) -> None:
         other = "run `vibe setup`, or choose another model with --model or /model"
+        other += "".join(f"; {key} is set: `vibe setup --provider {name}` takes it" for name, key in found)
         super().__init__(
             f"no API key for provider {provider!r}: the keyring does not return {variable} (see `vibe doctor`): "
             f"unlock it, set the environment variable, {other}"

@@ -36,6 +36,11 @@ PRESETS: Final[Mapping[str, ProviderConfig]] = {
 }
 
 
+def with_keys(environ: Mapping[str, str]) -> list[ProviderConfig]:
+    """Return the known providers whose keys are set."""
+    return [one for one in PRESETS.values() if environ.get(one.api_key_env_var, "").strip()]
+
+
 class PresetError(ValueError):
     """An entry can't be completed; ``field`` is the field at fault."""
 

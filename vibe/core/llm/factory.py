@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
+from vibe.core.config.presets import with_keys
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.errors import ModelError, ModelRefusalError, ModelRequestError
@@ -228,7 +229,8 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring
         return None
     key = environ.get(variable, "").strip()
     if not key:
-        raise MissingKeyError(provider.name, variable, in_keyring=variable in keys_in_keyring)
+        found = [(one.name, one.api_key_env_var) for one in with_keys(environ)]
+        raise MissingKeyError(provider.name, variable, found[:1], in_keyring=variable in keys_in_keyring)
     if not (key.isascii() and key.isprintable()):
         raise EnvironmentFailure(
             f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
