@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
-from vibe.core.config.presets import with_keys
 from vibe.core.config.paths import CONFIG_FILE
+from vibe.core.config.presets import with_keys
 from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.errors import ModelError, ModelRefusalError, ModelRequestError
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
