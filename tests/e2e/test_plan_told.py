@@ -157,7 +157,7 @@ def test_no_document_overwrites_records_of_vibe(vibe: VibeCommand, write_plan: W
     session.mkdir(parents=True)
     (session / "meta.json").write_text(json.dumps({"session_id": saved, "workspace": "/w", "started": 0.0}))
     (session / "messages.jsonl").write_text("")
-    files = [*folder.iterdir(), session / "meta.json"]
+    files = [*folder.iterdir(), *session.iterdir()]
     before = {file: file.read_bytes() for file in files if file.is_file()}
 
     for words in (
@@ -165,10 +165,11 @@ def test_no_document_overwrites_records_of_vibe(vibe: VibeCommand, write_plan: W
         ("plan", "report", plan_id, "-o", "link.json"),
         ("plan", "run", "plan.json", "--report", str(folder / "state.json")),
         ("session", "export", saved, "-o", str(session / "meta.json")),
+        ("-p", "hello", "--output-dir", str(session)),
         ("session", "export", saved, "-o", str(folder / "plan.json")),
     ):
         refused = vibe(*words)
-        assert (refused.code, "its own records; name another file" in refused.err) == (2, True), words
+        assert (refused.code, "its own records; name another place" in refused.err) == (2, True), words
     assert {file: file.read_bytes() for file in before} == before
 
 

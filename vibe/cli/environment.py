@@ -87,6 +87,18 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """
         return typed_path(self.cwd, name)
 
+    def path_to_write(self, flag: str, name: str) -> Path:
+        """Return the path of a file or folder for output that a flag names.
+
+        Raises:
+            UsageError: vibe keeps its own records there.
+        """
+        path = self.path(name)
+        real = Path(os.path.realpath(path))
+        if any(real.is_relative_to(os.path.realpath(self.home / records)) for records in STATE):
+            raise UsageError(f"{flag} {name}: is where vibe keeps its own records; name another place")
+        return path
+
     def file_to_write(self, flag: str, name: str, plan: str = "") -> Path:
         """Return the path of an output file that a flag names.
 
@@ -94,16 +106,13 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
             UsageError: its folder doesn't exist, it is a folder or the file of the ``plan`` it is about, or vibe keeps
                 its own records there.
         """
-        path = self.path(name)
+        path = self.path_to_write(flag, name)
         if os.path.isdir(path):
             raise UsageError(f"{flag} {name}: is a folder; name a file")
         if not os.path.isdir(path.parent):
             raise UsageError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
-        real = Path(os.path.realpath(path))
-        if real == Path(os.path.realpath(self.cwd / plan)):
+        if os.path.realpath(path) == os.path.realpath(self.cwd / plan):
             raise UsageError(f"{flag} {name}: is the plan itself; name another file")
-        if any(real.is_relative_to(os.path.realpath(self.home / records)) for records in STATE):
-            raise UsageError(f"{flag} {name}: is where vibe keeps its own records; name another file")
         return path
 
     def tell(self, message: str) -> None:

@@ -145,7 +145,7 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, words)
     forgive(env.stdout)
     with ExitStack() as closing:
-        folder = OutputFolder(env.path(args.output_dir)) if args.output_dir else None
+        folder = OutputFolder(env.path_to_write("--output-dir", args.output_dir)) if args.output_dir else None
         seat = Seat(approver=lines.person, user_input=lines.person.answer) if lines else _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
         if folder is not None:
