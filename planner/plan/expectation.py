@@ -74,11 +74,8 @@ def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | 
     each = [plan.steps[step.id] for step in steps]
     costs = [step.cost_usd for step in each]
     last = max((end for _, end in times_to_come(steps, plan, {}, 0.0).values()), default=0.0)
-    return Expectation(
-        seconds=round(last, 1),
-        tokens=sum(step.tokens for step in each),
-        cost_usd=None if None in costs else sum(filter(None, costs)),
-    )
+    cost_usd = None if None in costs else sum(filter(None, costs))
+    return Expectation(seconds=round(last, 1), tokens=sum(step.tokens for step in each), cost_usd=cost_usd)
 
 
 def _wider_kind(kind: tuple[str, str]) -> tuple[str, str]:

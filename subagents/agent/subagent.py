@@ -252,13 +252,9 @@ def finished_event(
     outcome: str, reason: str | None, spent: Spent, turns: int, duration_s: float
 ) -> SubAgentFinishedEvent:
     """Return the event that announces an agent's end and what it used."""
+    tokens = spent.usage.total_tokens
     return SubAgentFinishedEvent(
-        outcome=outcome,
-        reason=reason,
-        tokens=spent.usage.total_tokens,
-        turns=turns,
-        duration_s=duration_s,
-        cost_usd=spent.cost_usd,
+        outcome=outcome, reason=reason, tokens=tokens, turns=turns, duration_s=duration_s, cost_usd=spent.cost_usd
     )
 
 

@@ -119,12 +119,9 @@ class HostCommands:
         return result
 
     async def _show(self, call_id: str, piece: OutputPiece) -> None:
+        text = self.masked(piece.text)
         event = ToolStreamEvent(
-            tool_call_id=call_id,
-            tool=TOOL_NAME,
-            text=self.masked(piece.text),
-            stream=piece.stream,
-            dropped_bytes=piece.dropped_bytes,
+            tool_call_id=call_id, tool=TOOL_NAME, text=text, stream=piece.stream, dropped_bytes=piece.dropped_bytes
         )
         self._sink.publish(event)
 

@@ -53,12 +53,8 @@ def write_kept_work(repository: Repository, record: WorktreeRecord, folder: Path
     except (OSError, WorktreeError) as error:
         remove_folder(top)
         raise error if isinstance(error, WorktreeError) else WorktreeError(f"{str(top)!r}: {error.strerror}") from error
-    return KeptWork(
-        branch=record.branch,
-        changed=tuple(repository.from_workspace(change.path) for change in changes),
-        folder=top / repository.prefix,
-        top=top,
-    )
+    changed = tuple(repository.from_workspace(change.path) for change in changes)
+    return KeptWork(branch=record.branch, changed=changed, folder=top / repository.prefix, top=top)
 
 
 T = TypeVar("T")

@@ -82,12 +82,9 @@ def server_of(given: GivenServer) -> McpServerConfig:
     """
     match given:
         case schema.McpServerStdio():
+            env = {one.name: one.value for one in given.env}
             return McpServerConfig(
-                name=given.name,
-                transport=McpTransport.STDIO,
-                command=(given.command,),
-                args=tuple(given.args),
-                env={one.name: one.value for one in given.env},
+                name=given.name, transport=McpTransport.STDIO, command=(given.command,), args=tuple(given.args), env=env
             )
         case schema.HttpMcpServer():
             headers = {one.name: one.value for one in given.headers}

@@ -64,15 +64,8 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
             cwd = GONE
         environ = MappingProxyType(guarded(os.environ, [cwd]))
         stdin, stdout, stderr = standard_streams(environ)
-        return cls(
-            home=vibe_home(environ, cwd),
-            cwd=cwd,
-            environ=environ,
-            stdout=stdout,
-            stderr=stderr,
-            stdin=stdin,
-            owns_process=True,
-        )
+        home = vibe_home(environ, cwd)
+        return cls(home=home, cwd=cwd, environ=environ, stdout=stdout, stderr=stderr, stdin=stdin, owns_process=True)
 
     @property
     def for_another(self) -> dict[str, str]:

@@ -100,13 +100,8 @@ class PlanRead(Struct, frozen=True, kw_only=True):
         loaded, state = current_state(folder)
         if summary.holder is None:  # the journal is the truth, and no process writes to it
             summary = structs.replace(summary, status=state.status, reason=state.reason, counts=state.counted())
-        return cls(
-            summary=summary,
-            plan=loaded.plan,
-            state=state,
-            waiting=open_decisions(loaded.plan, state),
-            removed=_removed(folder, state),
-        )
+        waiting = open_decisions(loaded.plan, state)
+        return cls(summary=summary, plan=loaded.plan, state=state, waiting=waiting, removed=_removed(folder, state))
 
     def item_lines(self, pattern_id: str, page: int) -> list[str]:
         """Return one page of the steps made for a list's items, with their status.

@@ -327,14 +327,9 @@ class TranscriptView:
     def _add(self, shape: type[_Entry], event: e.Event, **fields: Any) -> _Entry:
         number = self._next
         self._next += 1
+        key = (*self._key, str(number))
         entry = shape(
-            number=number,
-            source=event.source,
-            first=event.seq,
-            last=event.seq,
-            ts=event.ts,
-            key=(*self._key, str(number)),
-            **fields,
+            number=number, source=event.source, first=event.seq, last=event.seq, ts=event.ts, key=key, **fields
         )
         self.entries[entry.key[-1]] = entry
         self._grow(entry.size)

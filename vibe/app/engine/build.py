@@ -156,12 +156,8 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     if request.replay is None:
         loaded = with_keyring(loaded)
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay, request.slowed)
-    sources = ToolSources(
-        root=request.workdir,
-        places=loaded.origins,
-        folders=tuple(folder / "tools" for folder in loaded.own_folders),
-        program=request.tools,
-    )
+    folders = tuple(folder / "tools" for folder in loaded.own_folders)
+    sources = ToolSources(root=request.workdir, places=loaded.origins, folders=folders, program=request.tools)
     confinement = _confinement(host, loaded, request.workdir)
     with ThreadPoolExecutor(max_workers=2) as executor:
         # The one waits for git and the other for bwrap, so they run side by side.

@@ -85,13 +85,9 @@ async def dispatch_steps(
     await worktrees.recover()
     executor = recording_executor(worktrees, store, engine, plan, sink, run.turn)
     width = await _width(run)
+    options = await anyio.to_thread.run_sync(_dispatch_options, run, steps, watchdog, worktrees.kept)
     dispatcher = Dispatcher(
-        loaded=prepared.loaded,
-        width=width,
-        executor=executor,
-        store=store,
-        sink=sink,
-        options=await anyio.to_thread.run_sync(_dispatch_options, run, steps, watchdog, worktrees.kept),
+        loaded=prepared.loaded, width=width, executor=executor, store=store, sink=sink, options=options
     )
     if run.decider is not None:
         await stack.enter_async_context(run.decider.at_work(control))

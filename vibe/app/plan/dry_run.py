@@ -163,12 +163,9 @@ class _Needs(Struct):
     def needs_of(self, step: Step) -> StepNeeds:
         """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
+        attempts = len(step.rungs) + step.retries
         needs = StepNeeds(
-            id=step.id,
-            mode=step.mode.value,
-            commands=commands,
-            attempts=len(step.rungs) + step.retries,
-            workspace=step.workspace,
+            id=step.id, mode=step.mode.value, commands=commands, attempts=attempts, workspace=step.workspace
         )
         if step.command is not None:
             return needs

@@ -136,12 +136,9 @@ class PlanSession:
                 record = structs.replace(record, result=problem, detail=problem)
             is_waiting = outcome.status is PlanStatus.PAUSED and not problem
             waiting = await anyio.to_thread.run_sync(_open_decisions, store) if is_waiting else ()
+        is_sample = store.settings.sample
         return PlanRun(
-            record=record,
-            status=outcome.status,
-            workspace=workspace,
-            open_decisions=waiting,
-            is_sample=store.settings.sample,
+            record=record, status=outcome.status, workspace=workspace, open_decisions=waiting, is_sample=is_sample
         )
 
     async def _equip_and_dispatch(

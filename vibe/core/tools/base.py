@@ -435,11 +435,8 @@ def shape_of(run: Callable[..., Any]) -> RunShape:
     """Return the shape of a class's ``run``. Cached, because inspecting a signature is slow."""
     parameters = list(inspect.signature(run).parameters.values())[1:]
     names_context = any(one.name == schema.CONTEXT_PARAMETER for one in parameters)
-    return RunShape(
-        streams=inspect.isasyncgenfunction(run),
-        names_context=names_context,
-        takes_second=not names_context and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty,
-    )
+    takes_second = not names_context and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty
+    return RunShape(streams=inspect.isasyncgenfunction(run), names_context=names_context, takes_second=takes_second)
 
 
 @lru_cache(maxsize=512)

@@ -378,12 +378,9 @@ class ToolExecutor:
         )
 
     def _close(self, item: _PendingCall, status: str, content: str) -> None:
+        images = item.told.images if status == "ok" else ()
         item.message = ToolMessage(
-            content=content,
-            tool_call_id=item.call.id,
-            name=item.call.name,
-            status=status,
-            images=item.told.images if status == "ok" else (),
+            content=content, tool_call_id=item.call.id, name=item.call.name, status=status, images=images
         )
         if item.started is None:
             return

@@ -459,12 +459,9 @@ class Gate(Struct, eq=False):
 
 
 def _decision_event(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
+    decision = "allow" if answer.allow else "deny"
     return ApprovalDecisionEvent(
-        request_id=request.request_id,
-        decision="allow" if answer.allow else "deny",
-        scope=answer.scope,
-        reason=answer.reason,
-        by=answer.by,
+        request_id=request.request_id, decision=decision, scope=answer.scope, reason=answer.reason, by=answer.by
     )
 
 

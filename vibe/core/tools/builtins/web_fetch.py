@@ -463,12 +463,9 @@ async def _as_result(response: Response) -> WebFetchResult:
     kind = media_type(response.content_type)
     if not TEXT_TYPES.fullmatch(kind) if kind else b"\0" in response.body:
         raise ToolError(f"{url} is {kind or 'binary'}, not text; it can't be shown")
+    text = await anyio.to_thread.run_sync(_text, response, url)
     return WebFetchResult(
-        url=str(url),
-        status=response.status,
-        content_type=kind,
-        text=await anyio.to_thread.run_sync(_text, response, url),
-        was_truncated=response.cut,
+        url=str(url), status=response.status, content_type=kind, text=text, was_truncated=response.cut
     )
 
 
