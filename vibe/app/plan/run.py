@@ -75,6 +75,8 @@ class PlanSession:
         """The plan's id, once it has one."""
         self.commands = plan_router(self.control, board, self.steering)
         """Carries out what others ask of the run."""
+        self.channel: Publishing | None = None
+        """The channel of its events, once it runs."""
         self._prepared = prepared
         self._host = host
 
@@ -92,7 +94,7 @@ class PlanSession:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.engine.aclose)
             bus = publishing(host, run.engine.config, listeners, address=run.options.bus_address, control=self.commands)
-            opened = await stack.enter_async_context(bus)
+            opened = self.channel = await stack.enter_async_context(bus)
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
             workspace = Path(store.settings.workspace)
