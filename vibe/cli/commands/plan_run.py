@@ -68,6 +68,8 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         loaded = read_plan(args.file, env)
         options = _with_inputs(loaded, options, args, env)
         if args.dry_run:
+            if args.report:
+                env.tell("no report is written: --dry-run runs nothing")
             return _dry_run(loaded, options, args.output, env)
         try:
             ended = _run(loaded, options, args, env)
@@ -97,8 +99,8 @@ def _check_new(args: Arguments) -> None:
     """
     if (args.file is None) is not args.demo:
         raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
-    if args.dry_run and (args.detach or args.report):
-        raise CommandLineError("--dry-run runs nothing: leave --detach and --report out")
+    if args.dry_run and args.detach:
+        raise CommandLineError("--dry-run runs nothing: leave --detach out")
     if args.input and (args.file == "-" or args.dry_run):
         raise CommandLineError("--input json takes commands from standard input: name a file, and leave --dry-run out")
 
