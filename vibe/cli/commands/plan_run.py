@@ -68,9 +68,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         loaded = read_plan(args.file, env)
         options = _with_inputs(loaded, options, args, env)
         if args.dry_run:
-            if args.report:
-                env.tell("no report is written: --dry-run runs nothing")
-            return _dry_run(loaded, options, args.output, env)
+            return _dry_run(loaded, options, args, env)
         try:
             ended = _run(loaded, options, args, env)
         except PlanNotAcceptedError as error:
@@ -169,12 +167,14 @@ def _report(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], 
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 
-def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliEnvironment) -> int:
+def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> int:
+    if args.report:
+        env.tell("no report is written: --dry-run runs nothing")
     found = dry_run(loaded, options, env)
-    if output == "text":
+    if args.output == "text":
         env.write_lines(dry_run_lines(found))
     else:
-        write_document(found.as_document(), env.stdout, indent=2 if output == "json" else None)
+        write_document(found.as_document(), env.stdout, indent=2 if args.output == "json" else None)
     return found.exit_code
 
 
