@@ -306,7 +306,7 @@ class Subscription:
             try:
                 head = decode_head(body)
             except CodecError as error:
-                if self._ready:  # those before it first
+                if self._ready:  # the events before it are delivered first
                     reader.close()
                     self._reader = await to_thread.run_sync(JournalReader, reader.path, line)
                     return

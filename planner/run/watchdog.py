@@ -122,9 +122,12 @@ class Watchdog(Struct, eq=False):
     _last: dict[str, float] = field(default_factory=dict[str, float])
     _requests: dict[str, tuple[str, bool]] = field(default_factory=dict[str, "tuple[str, bool]"])
     """Open requests and checks by id, each with its step, and True if a person is asked."""
-    _waiting: dict[str | None, str] = field(default_factory=dict["str | None", str])  # agents, with their steps
+    _waiting: dict[str | None, str] = field(default_factory=dict["str | None", str])
+    """The step of each agent that waits, by the agent's id."""
     _agents: dict[str, str] = field(default_factory=dict[str, str])
+    """The agent of each watched step, by the step's id."""
     _waited: dict[str, float] = field(default_factory=dict[str, float])
+    """The seconds that each watched step has waited for a person."""
     _counted: float = 0.0
 
     def publish(self, event: e.Event) -> None:

@@ -207,7 +207,7 @@ def lose(view: View, source: str) -> Changed:
     run.lost = True
     agents = [agent for agent in view.agents.values() if agent.source == source]
     left = [plan for plan in view.plans.values() if plan.source == source and plan.ended_at is None]
-    at, now_at_rest = run.updated_at, e.PlanEditedEvent(ts=run.updated_at)  # attempts ended with their process
+    at, now_at_rest = run.updated_at, e.PlanEditedEvent(ts=run.updated_at)  # its attempts ended with its process
     let_go = [key for plan in left for key in (*plan.release(at), *(plan.take(now_at_rest) or ()))]
     return (run.key, *_set_to_rest(view, agents, at), *let_go)
 
