@@ -321,6 +321,9 @@ class Workspace(Struct, frozen=True, kw_only=True):
             ToolError: it is no longer ``previous``, or it can't be written; nothing has changed.
         """
         if previous is None:
+            root = _innermost(path, self._roots(write=True))
+            if root is not None and not os.path.isdir(root):  # made anew, it would hide where the work went
+                raise FileAccessError(str(root), "is gone", "work in it can't go on: it was moved or deleted")
             self.files.create(path, name, data)
             return ""
         shared = find_hard_links(path, self.root)

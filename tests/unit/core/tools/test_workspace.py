@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.tools.errors import PathError
+from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.system.globs import matches_any
 
@@ -277,3 +278,12 @@ def test_only_the_version_read_last_is_current(root: Path) -> None:
 )
 def test_no_glob_takes_long(glob: str, path: str) -> None:
     assert not matches_any(path, [glob])
+
+
+def test_a_root_that_was_moved_or_deleted_is_not_made_anew(root: Path, tmp_path: Path) -> None:
+    workspace = Workspace(root=root, extra_roots=(tmp_path / "extra",))
+    root.rename(tmp_path / "moved")
+    for folder in (root, tmp_path / "extra"):
+        with pytest.raises(FileAccessError, match=f"'{folder}' is gone"):
+            workspace.write(folder / "deep" / "new.txt", "new.txt", b"text", previous=None)
+        assert not folder.exists()

@@ -597,7 +597,7 @@ class PromptInput(Widget):
             try:
                 work()
             except OSError as error:
-                self.call_later(self.notify, plain(f"{problem}: {error}"), severity="warning", markup=False)
+                self.call_later(self.notify, plain(f"{problem}: {error.strerror}"), severity="warning", markup=False)
 
         self.run_worker(guarded, thread=True, group="history", exit_on_error=False)
 

@@ -62,13 +62,15 @@ class FailedPanel(PlanPanel):
         super().__init__(plan)
         self._step = step
         self._is_whole = False
+        is_command = step.order is not None and step.order.command is not None
+        self._has_agent = not is_command and step.id not in plan.state.unfolded
         self.acts["r"] = self.Acted(self, f"/retry {step.id}")
         self.acts["k"] = self.Acted(self, f"/skip {step.id}")
         self.acts["o"] = self.Acted(self, agent=f"{plan.id}/{step.id}")
 
     def lines(self) -> Sequence[Line]:
         """Return the failed checks with exit code and tries, the end of the output, and the agent's last words."""
-        step, words = self._step, last_words(self._step)
+        step, words = self._step, last_words(self._step) if self._has_agent else ""
         name = step_name(step, self.plan)
         title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
         lines = self._head((one_line(name), "bold"), (title, ""))
@@ -87,8 +89,8 @@ class FailedPanel(PlanPanel):
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done."""
-        tell = ("t", "tell" if self.is_narrow else "tell it something first")
-        return [("r", "retry"), tell, ("k", "skip"), ("o", "open"), ("Esc", "later")]
+        tell = [("t", "tell" if self.is_narrow else "tell it something first")] if self._has_agent else []
+        return [("r", "retry"), *tell, ("k", "skip"), ("o", "open"), ("Esc", "later")]
 
     def _hint(self) -> str:
         held = blocked_by(self.plan, self._step.id)
@@ -101,7 +103,7 @@ class FailedPanel(PlanPanel):
         elif key == "enter":
             self._is_whole = not self._is_whole
             self.redraw()
-        elif key == "t":
+        elif key == "t" and self._has_agent:
             self.ask_words("what should it know? then it tries again", self._retry)
         return key in {"escape", "enter", "t"} or super().pressed(key)
 
@@ -124,8 +126,6 @@ def failed_output(step: StepView) -> str:
 
 def last_words(step: StepView) -> str:
     """Return the last paragraph an agent of the step said, as one line; blank if none said anything."""
-    if step.order is not None and step.order.command is not None:
-        return ""
     words = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
     return one_line(words.rpartition("\n\n")[2], LONGEST)
 

@@ -203,7 +203,7 @@ async def test_a_history_that_cannot_be_written_is_said_and_the_text_is_sent(tmp
         await history_done(pilot)
 
         assert app.texts == ["hi"]
-        assert "not saved to the history" in app.notices[-1]
+        assert app.notices[-1] == "the prompt was not saved to the history: File exists"
 
 
 async def test_its_import_loads_nothing_heavy() -> None:

@@ -157,6 +157,9 @@ async def test_what_a_command_printed_is_told_once_and_its_exit_code_in_words() 
     async with stage() as on:
         await present(on, view)
         assert on.lines == ["Failed  totals  Sum", "  ✗ `make` exited with 2"]
+        assert "r retry   k skip   o open   Esc later" in on.screen  # a command has no agent to tell something to
+        await on.press("t")
+        assert "what should it know?" not in on.screen
 
 
 async def test_in_a_low_window_the_ways_to_leave_are_among_the_keys() -> None:
