@@ -212,6 +212,20 @@ def test_a_sign_in_that_can_not_be_renewed_is_asked_for_again(guarded: Guarded) 
     assert (again.code, guarded.call()) == (0, ["forty-two"])
 
 
+def test_a_place_of_tokens_that_is_down_is_named_and_asks_for_no_sign_in(guarded: Guarded) -> None:
+    guarded.log_in()
+    guarded.rules(epoch=1)
+    closed = f"http://127.0.0.1:{free_port()}/token"
+    kept = guarded.sign_ins.read_text()
+    guarded.sign_ins.write_text(kept.replace(f"{guarded.url.removesuffix('/mcp')}/token", closed))
+    listed = guarded.vibe("mcp", "list")
+    guarded.sign_ins.write_text(kept)
+
+    assert f"needs a new token, and {closed} renews no token now (" in listed.out
+    assert "mcp login" not in listed.out
+    assert guarded.call() == ["forty-two"]
+
+
 def test_the_address_is_printed_and_only_the_answer_to_it_counts_and_once(guarded: Guarded) -> None:
     process = guarded.vibe.start("mcp", "login", "vault", "--no-browser")
     address = address_of(process)

@@ -19,8 +19,8 @@ from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.sdk.options import Ask, Hooked, ProgramError, is_list
 from vibe.sdk.run import call_outside
-from vibe.system.errors import UsageError
-from vibe.system.racing import BrokeOffError, foreign_code
+from vibe.system.errors import BrokeOffError, UsageError
+from vibe.system.racing import foreign_code
 
 MODES: Mapping[object, ApprovalMode | None] = {None: None, "edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
 PROGRAM = "program"
@@ -33,7 +33,7 @@ async def called(call: Any, *args: Any, **named: Any) -> Any:
     Cancelling the call leaves the thread behind.
 
     Raises:
-        BrokeOffError, RuntimeError: as from ``foreign_code``.
+        BrokeOffError: as from ``foreign_code``.
     """
     with foreign_code():
         if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
@@ -65,7 +65,7 @@ class People:
 
     def fail(self, error: BaseException) -> None:
         """Stop the work because of an error in the program's own code."""
-        self.fault = self.fault or (error.__cause__ if isinstance(error, BrokeOffError) else error)
+        self.fault = self.fault or (isinstance(error, BrokeOffError) and error.__cause__) or error
         self.stop()
 
     def raise_fault(self) -> None:

@@ -165,15 +165,19 @@ def _is_full(place: Path) -> bool:
     return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < FULL_BYTES
 
 
+class BrokeOffError(RuntimeError):
+    """Code of others ended by what is no ``Exception``. Its cause, if it has one, may be raised in its place."""
+
+
 def described(error: BaseException, *, bare: bool = False) -> str:
     """Return an error's type and text, or if ``bare`` its text alone, in characters that can always be encoded.
 
-    Of a group, it is the first error in it.
+    Of a group, it is the first error in it. The text of a ``BrokeOffError`` names the type that was raised.
     """
     error, text = innermost(error), "its text can't be had"
     with suppress(Exception):  # Other people's errors may raise when they are converted to text.
         text = str(error).encode("utf-8", "replace").decode()
-    return text if bare else f"{type(error).__name__}: {text}".removesuffix(": ")
+    return text if bare or isinstance(error, BrokeOffError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def unexpected(error: BaseException, *, with_what: str = "") -> str:

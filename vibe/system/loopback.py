@@ -10,16 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from anyio import create_task_group, sleep_forever
-
 from vibe.system.errors import EnvironmentFailure
 
 WAITING_CONNECTIONS = 64
 """The most connections that wait to be accepted."""
 MOST_SILENT = 32
 """The most connections that ask nothing. Any user of the machine can open them, and a process has few files to open."""
-LAST_SECONDS = 1
-"""Seconds that requests have to finish when serving ends."""
 _LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
 """The state of a listening socket, and the columns of the kernel's table of sockets."""
 
@@ -60,16 +56,14 @@ async def serve(application: Any, listener: socket.socket, **settings: Any) -> N
         def capture_signals(self) -> Generator[None]:
             yield
 
-    known: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": LAST_SECONDS}
+    known: dict[str, Any] = {"log_config": None, "access_log": False}
     # The backlog is also how many are accepted at once.
     serving = OwnSignals(uvicorn.Config(application, http=Connection, backlog=WAITING_CONNECTIONS, **known, **settings))
-    async with create_task_group() as group:
-        group.start_soon(serving.serve, [listener])
-        try:
-            await sleep_forever()
-        finally:
-            serving.should_exit = True
-            serving.force_exit = True
+    try:
+        await serving.serve([listener])
+    finally:  # A cancelled uvicorn closes nothing, and the loop would never hear of the next socket with that number.
+        for one in (*vars(serving).get("servers", ()), *(one.transport for one in held)):
+            one.close()
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

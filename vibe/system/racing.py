@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 
-from vibe.system.errors import described, innermost
+from vibe.system.errors import BrokeOffError, described, innermost
 
 T = TypeVar("T")
 
@@ -48,10 +48,6 @@ async def shielded(act: Callable[[], Awaitable[T]]) -> T:
     raise AssertionError("the scope has no deadline")  # Only for the type checker.
 
 
-class BrokeOffError(RuntimeError):
-    """Code of others ended by what is no ``Exception``, which is the cause."""
-
-
 def _current_task() -> asyncio.Task[Any] | None:
     with suppress(RuntimeError):  # in a thread without a loop, or after the end of the loop
         return asyncio.current_task()
@@ -65,7 +61,7 @@ def foreign_code() -> Generator[None]:
     A cancellation of this task goes on as it is, and so does the closing of its coroutine.
 
     Raises:
-        BrokeOffError, RuntimeError: the code raised what is no ``Exception``, or another cancellation.
+        BrokeOffError: the code raised what is no ``Exception``, or another cancellation.
     """
     task = _current_task()
     try:
@@ -75,6 +71,6 @@ def foreign_code() -> Generator[None]:
         # A coroutine that is collected may be closed in another task.
         if is_cancelled or isinstance(error, Exception) or task is not _current_task():
             raise
-        # The cause of a BrokeOffError may be raised in its place. A cancellation would seem to be that of who gets it.
-        kind = RuntimeError if isinstance(error, asyncio.CancelledError) else BrokeOffError
-        raise kind(f"it broke off by itself: {described(error)}") from error
+        # A cancellation that is raised again would seem to be that of who gets it.
+        cause = None if isinstance(error, asyncio.CancelledError) else error
+        raise BrokeOffError(f"it broke off by itself: {described(error)}") from cause

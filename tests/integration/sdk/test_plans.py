@@ -234,11 +234,18 @@ async def cut_off(_task: StepTask) -> None:
     raise asyncio.CancelledError
 
 
-async def test_a_function_that_is_cancelled_within_has_failed(program: Program) -> None:
-    ended = await ran(program, plan(step("a")), functions={"a": cut_off}, check=False)
+def left(_task: StepTask) -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(("function", "raised"), [(cut_off, "CancelledError"), (left, "SystemExit: 3")])
+async def test_a_function_that_is_cancelled_within_or_leaves_has_failed(
+    program: Program, function: Callable[[StepTask], object], raised: str
+) -> None:
+    ended = await ran(program, plan(step("a")), functions={"a": function}, check=False)
 
     assert (ended.status, ended.steps["a"].reason) == ("failed", "function")
-    assert "it broke off by itself: CancelledError" in ended.steps["a"].detail
+    assert ended.steps["a"].detail == f"it broke off by itself: {raised}"
 
 
 async def test_a_list_given_as_an_input_is_done_item_by_item(program: Program) -> None:

@@ -34,7 +34,7 @@ from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import described, error_as
-from vibe.system.racing import BrokeOffError, bare_task_group, foreign_code
+from vibe.system.racing import bare_task_group, foreign_code
 from vibe.system.redaction import Mask, redact
 
 SIDE_BY_SIDE = 8
@@ -438,4 +438,4 @@ def _error_text(tool: str, error: BaseException) -> str:
     if isinstance(error, EXPECTED_ERRORS):
         return described(error, bare=True)
     logger.error("tool %s failed", tool, exc_info=error)
-    return f"{tool} failed: {described(error, bare=isinstance(error, BrokeOffError))}"
+    return f"{tool} failed: {described(error)}"

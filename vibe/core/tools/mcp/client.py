@@ -179,11 +179,13 @@ READ_SECONDS = 3_900.0
 class Exchange(Struct):
     """The outcome of the last request to a server.
 
-    ``refused`` is its HTTP status if that was an error, and ``words`` what the server said then.
+    ``refused`` is its HTTP status if that was an error, and ``words`` what the server said then. ``unsigned`` says why
+    the user's sign-in can't be renewed now.
     """
 
     refused: int | None = None
     words: str = ""
+    unsigned: str = ""
 
 
 @asynccontextmanager
@@ -214,7 +216,7 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}
-    auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins)
+    auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins, partial(setattr, exchange, "unsigned"))
     headers = dict(endpoint.headers)
     options = client_options(httpx2)
     async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks, **options) as client:

@@ -42,7 +42,7 @@ from vibe.core.tools.mcp.remote import (
     text_of_prompt,
 )
 from vibe.core.tools.mcp.sieve import sieved
-from vibe.core.tools.mcp.sign_ins import SignInStore
+from vibe.core.tools.mcp.sign_ins import UNAUTHORIZED, SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
@@ -73,7 +73,6 @@ EXTRAS_SECONDS = 3.0
 """The most seconds that a start waits for a list of prompts or resources. The server's tools work without it."""
 CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
 """Notifications that the server's tools or resources have changed."""
-UNAUTHORIZED = 401
 
 CLOSED = "Connection closed"
 """The client library's message for a closed connection."""
@@ -495,6 +494,8 @@ class ServerConnection:
             return self._end_reason()
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:
+            if why := self._exchange.unsigned:
+                return f"needs a new token, and {why}: try again later"
             return f"asks you to sign in: run `vibe mcp login {self.name}`"
         words = redact(one_line(self._exchange.words, MESSAGE_LENGTH), self._place.environ)
         return phrase(error, self._where(), status, words)

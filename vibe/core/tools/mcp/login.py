@@ -16,7 +16,7 @@ from msgspec import Struct
 from pydantic import AnyUrl
 
 from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
-from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, SignIn, is_in_clear
+from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, UNAUTHORIZED, SignIn, is_in_clear
 from vibe.system.errors import EnvironmentFailure, innermost
 from vibe.system.http import client_options, trust_advice
 from vibe.system.loopback import serve
@@ -51,7 +51,7 @@ INITIALIZE = {
     "params": {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "vibe", "version": "0"}},
 }
 """The request to which the server answers that a sign-in is needed."""
-REFUSALS = frozenset({401, 403})
+REFUSALS = frozenset({UNAUTHORIZED, 403})
 """HTTP statuses by which a server refuses a token."""
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 """The logger of the client library's sign-in."""
@@ -193,8 +193,6 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
 
 def _describe(error: BaseException, setup: SignInSetup) -> str:
     """Return why a flow failed."""
-    if isinstance(error, SignInError):
-        return str(error)
     if isinstance(error, TimeoutError):
         return f"no answer came within {setup.patience_seconds:g} s: try again"
     from mcp.client.auth import OAuthRegistrationError, OAuthTokenError

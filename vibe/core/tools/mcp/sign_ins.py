@@ -31,6 +31,8 @@ SERVICE = "vibe-orchestrator mcp"
 """The service name of tokens in the keyring, where each is stored under its server's address."""
 FORM = "application/json"
 """The form in which tokens are asked for. Some servers give them in another unless told."""
+UNAUTHORIZED = 401
+"""The HTTP status by which a server asks for a token, or for another one."""
 IN_CLEAR = "is not https, and a token would be read on its way"
 SECRETS = ("access_token", "refresh_token", "client_secret")
 """Fields that are stored in the keyring."""

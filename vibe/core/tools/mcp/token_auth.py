@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from urllib.parse import quote
 
 import httpx2  # noqa: TID253  loaded by every importer anyway: it is a base class here
 from anyio import to_thread
 from pydantic import ValidationError
 
-from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, SignIn, SignInStore, is_in_clear
+from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, UNAUTHORIZED, SignIn, SignInStore, is_in_clear
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options
 from vibe.system.plain_text import plain_line, shortened
 
 SPARE_SECONDS = 30.0
 """A token that expires within this many seconds is renewed before it is used."""
-UNAUTHORIZED = 401
 BAD_REQUEST = 400
+REFUSALS = frozenset({BAD_REQUEST, UNAUTHORIZED, 403})
+"""HTTP statuses by which a server refuses to renew a token, so that only a new sign-in helps."""
 REQUEST_SECONDS = 8.0
 """The timeout of requests for tokens, in seconds."""
 PROBLEM_LENGTH = 200
@@ -29,40 +31,41 @@ logger = logging.getLogger(__name__)
 
 
 class TokenAuth(httpx2.Auth):
-    """Signs the requests to ``url``, and no others, if the user has signed in there."""
+    """Signs the requests to ``url``, and no others, if the user has signed in there.
 
-    def __init__(self, url: str, store: SignInStore) -> None:
-        self._url = httpx2.URL(url)
+    ``tell`` receives why a sign-in can't be renewed now, and an empty string with the next request.
+    """
+
+    def __init__(self, url: str, store: SignInStore, tell: Callable[[str], object]) -> None:
         self._key = url
         self._store = store
+        self._tell = tell
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Add the token. If the request is refused, repeat it once with a renewed token."""
-        if not self._is_ours(request.url):
-            yield request
-            return
-        sign_in = await to_thread.run_sync(_sign_in_or_warning, self._store.find, self._key)
+        sign_in = None
+        if self._is_ours(request.url):
+            self._tell("")
+            sign_in = await to_thread.run_sync(_sign_in_or_warning, self._store.find, self._key)
         if sign_in and sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS:
             sign_in = await self._renewed(sign_in.access_token) or sign_in
-        if sign_in is None:
-            yield request
-            return
-        _sign(request, sign_in)
+        if sign_in is not None:
+            _sign(request, sign_in)
         response = yield request
-        if response.status_code == UNAUTHORIZED:
+        if sign_in is not None and response.status_code == UNAUTHORIZED:
             renewed = await self._renewed(sign_in.access_token)
             if renewed is not None:
                 _sign(request, renewed)
                 yield request
 
     def _is_ours(self, url: httpx2.URL) -> bool:
-        ours = self._url
+        ours = httpx2.URL(self._key)
         return (url.scheme, url.host, url.port) == (ours.scheme, ours.host, ours.port)
 
     async def _renewed(self, used: str) -> SignIn | None:
         """Return a sign-in whose token differs from ``used``, or None if there is none."""
         # On cancellation the thread goes on, so that the new tokens are stored: the old ones no longer work.
-        renewal = (self._store.renew, self._key, used, renew_tokens)
+        renewal = (self._store.renew, self._key, used, partial(renew_tokens, tell=self._tell))
         return await to_thread.run_sync(_sign_in_or_warning, *renewal, abandon_on_cancel=True)
 
 
@@ -79,8 +82,8 @@ def _sign(request: httpx2.Request, sign_in: SignIn) -> None:
     request.headers["Authorization"] = f"Bearer {sign_in.access_token}"
 
 
-def renew_tokens(sign_in: SignIn) -> SignIn | None:
-    """Renew the tokens. Return None if that is refused, or not possible now."""
+def renew_tokens(sign_in: SignIn, tell: Callable[[str], object] = str) -> SignIn | None:
+    """Renew the tokens. Return None if that is refused, or not possible now, in which case ``tell`` receives why."""
     from mcp.shared.auth import OAuthToken
 
     if sign_in.refresh_token is None:
@@ -91,15 +94,22 @@ def renew_tokens(sign_in: SignIn) -> SignIn | None:
         **({"resource": sign_in.resource} if sign_in.resource else {}),
     }
     try:
-        answer = _post(sign_in.token_endpoint, sign_in, form).raise_for_status()
-        tokens = OAuthToken.model_validate_json(answer.content)
-    except httpx2.HTTPError as error:
-        logger.warning("%s renews no token: %s", sign_in.token_endpoint, error)
-        return None
+        answer = _post(sign_in.token_endpoint, sign_in, form)
+        if answer.status_code in REFUSALS:
+            return None
+        if not answer.is_error:
+            return sign_in.with_tokens(OAuthToken.model_validate_json(answer.content))
+        why = f"it answered HTTP {answer.status_code}"
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        why = _reason(error)
     except ValidationError:
-        logger.warning("%s answered with no valid token", sign_in.token_endpoint)
-        return None
-    return sign_in.with_tokens(tokens)
+        why = "what it sent is no token"
+    tell(f"{sign_in.token_endpoint} renews no token now ({why})")
+    return None
+
+
+def _reason(error: Exception) -> str:
+    return shortened(plain_line(str(error)) or type(error).__name__, PROBLEM_LENGTH)
 
 
 def revocation_problem(sign_in: SignIn) -> str | None:
@@ -123,8 +133,7 @@ def revocation_problem(sign_in: SignIn) -> str | None:
             if answer.is_error:
                 return f"its server answered HTTP {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        why = shortened(plain_line(str(error)) or type(error).__name__, PROBLEM_LENGTH)
-        return f"its server can't be reached ({why})"
+        return f"its server can't be reached ({_reason(error)})"
     return ""
 
 

@@ -104,6 +104,12 @@ async def test_tokens_are_asked_for_as_json_at_the_sign_in_and_when_they_are_ren
         assert (one.access_token, one.refresh_token, one.scope) == ("one", "two", "read")
 
 
+async def test_a_loop_signs_in_to_one_server_after_another(authority: Authority) -> None:
+    tokens = [(await signed_in(authority)).access_token for _ in range(2)]
+
+    assert tokens == ["one", "one"]
+
+
 async def test_no_token_goes_where_it_could_be_read_on_its_way(authority: Authority) -> None:
     authority.token_endpoint = ELSEWHERE
     moved = SignIn.model_validate({
