@@ -14,7 +14,7 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,13 @@ from tests.integration.core.session.repository import git, repository
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 PARALLEL = 6
 RUN_SECONDS = 300.0
+KILL = (signal.SIGKILL,)
+STOPS = (
+    (signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT),
+    (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM), (signal.SIGHUP, signal.SIGHUP),
+)  # fmt: skip
+"""The signals, one after the other, with which a person or a service manager stops a run."""
+BETWEEN_SIGNALS = 0.05
 SETTLING_SECONDS = 60.0
 """Seconds for which started processes and files may still exist after the end."""
 IGNORED = ".scratch/\n"
@@ -114,17 +121,19 @@ class Lab:
                 start_new_session=True,
             )
 
-    def go_on(self, kill_after: float | None = None) -> int | None:
-        """Run the plan, or the rest of it, and return the exit code, or None if it was killed."""
+    def go_on(self, kill_after: float | None = None, signals: Sequence[signal.Signals] = KILL) -> int | None:
+        """Run the plan, or the rest of it, and return the exit code, or None if it was stopped before its end."""
         begun = [plan.plan_id for plan in list_plans(self.home)] if (self.home / "plans").is_dir() else []
         words = ["resume", begun[0]] if begun else ["run", str(self.plan), "--decide", "database=files"]
         with self.start(*words) as process:
             try:
                 return process.wait(kill_after if kill_after is not None else RUN_SECONDS)
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                return None
+                for number in signals:
+                    process.send_signal(number)
+                    time.sleep(BETWEEN_SIGNALS)
+                code = process.wait(RUN_SECONDS)
+                return None if code in {end for number in signals for end in (-number, 128 + number)} else code
 
     def said(self) -> str:
         """Return the end of the last process's standard error."""
@@ -199,10 +208,18 @@ def undisturbed(kind: Kind) -> tuple[Ending, float]:
         return lab.ending(), seconds
 
 
-def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int | None = None) -> Report:
+def experiment(
+    kind: Kind,
+    seed: int,
+    wanted: Ending,
+    seconds: float,
+    kills: int | None = None,
+    signals: Sequence[Sequence[signal.Signals]] = (KILL,),
+) -> Report:
     """Kill the plan at random moments within its ``seconds``, resume it each time, and run it to its end.
 
-    ``kills`` is the number of kills, unless the plan ends before. If None, it is one to three, mostly one.
+    ``kills`` is the number of kills, unless the plan ends before. If None, it is one to three, mostly one. Each is one
+    of the ``signals``.
     """
     rng, report = random.Random(seed), Report(seed=seed)
     begun = time.monotonic()
@@ -211,7 +228,7 @@ def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int
         instants = [rng.uniform(0.0, seconds) for _ in range(often)]
         code: int | None = None
         for instant in instants:
-            code = lab.go_on(instant)
+            code = lab.go_on(instant, rng.choice(signals))
             if code is not None:
                 break
             report.killed_at.append(instant)

@@ -40,9 +40,9 @@ from vibe.system.redaction import Mask, redact
 SIDE_BY_SIDE = 8
 """The most read-only calls of one answer that run at once."""
 
-CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
+CANCELLED = "The call was cancelled before it ended. It may be done in part or not at all: check before you repeat it."
 """The result of a call that was cancelled while it ran."""
-NOT_STARTED = "The call was cancelled before it started."
+NOT_STARTED = "The call was cancelled before it started; it has done nothing."
 """The result of a call that was cancelled before it ran."""
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from vibe.core.llm.errors import (
     ModelTransportError,
 )
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.system.errors import ConfigError, error_as
 
 Count = Annotated[int, Field(ge=0)]
@@ -248,17 +248,18 @@ class ScriptedBackend:
 def turn_index(messages: Sequence[Message]) -> int:
     """Return the number of finished turns: the answers in the history, except those with interrupted tool calls.
 
-    An interrupted turn does not count because it is asked for again.
+    An interrupted turn does not count because it is asked for again. If calls were cancelled, it counts only if a
+    message to the model came next; without one, its work was stopped and then resumed.
     """
     index = 0
-    interrupted = False
+    was_cut = is_told = False
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
-            interrupted = interrupted or message.status == "interrupted"
+            was_cut = was_cut or message.status == "interrupted" or (message.status == "cancelled" and not is_told)
             continue
-        if isinstance(message, AssistantMessage) and not interrupted:
+        if isinstance(message, AssistantMessage) and not was_cut:
             index += 1
-        interrupted = False
+        was_cut, is_told = False, isinstance(message, UserMessage)
     return index
 
 
