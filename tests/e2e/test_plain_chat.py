@@ -229,7 +229,7 @@ EDITING = """import pathlib, sys
 path = pathlib.Path(sys.argv[1])
 text = path.read_text()
 answer = input("really? ")
-path.write_text(text.replace("Build it", "Build all of it") if answer == "yes" else text)
+path.write_text({"yes": text.replace("Build it", "Build all of it"), "wrong": "{ my words"}.get(answer, text))
 """
 
 
@@ -254,6 +254,11 @@ def test_a_proposal_is_saved_and_edited_by_lines(
     tmux.wait_for("[s FILE] save", 4)
     tmux.type("edit")
     tmux.wait_for("really?", 2)
+    tmux.type("wrong")
+    tmux.wait_for("what you wrote is in /")
+    tmux.wait_for("[s FILE] save", 5)
+    tmux.type("edit")
+    tmux.wait_for("really?", 3)
     tmux.type("yes")
     tmux.wait_for("plan, version 2")
     tmux.wait_for("~ build: title differs")
@@ -263,6 +268,7 @@ def test_a_proposal_is_saved_and_edited_by_lines(
     tmux.wait_for("EXIT 0")
 
     assert json.loads((vibe.workdir / "kept.json").read_text())["goal"] == "Build the thing"
+    assert [file.read_text() for file in tmp_path.glob("vibe-plan-*/plan.json")] == ["{ my words"]
 
 
 def test_trust_is_asked_for_once_by_lines_too(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:

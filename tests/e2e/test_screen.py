@@ -604,7 +604,7 @@ def test_a_screen_is_drawn_where_the_person_is_though_errors_go_to_a_file(vibe: 
     assert (vibe.workdir / "errors").read_text() == ""
 
 
-@pytest.mark.parametrize("editor", ["", "false", "/no/such/editor", "sh -c 'exit 1'", "'"])
+@pytest.mark.parametrize("editor", ["", "false", "/no/such/editor", "sh -c 'exit 1'", "'", "rm"])
 def test_an_editor_that_fails_leaves_the_screen_and_the_draft(vibe: VibeCommand, tmux: Tmux, editor: str) -> None:
     vibe.replay(turns({"text": "Hello."}, {"text": "Again."}))
     vibe.environ |= {"EDITOR": editor, "VISUAL": ""}
@@ -612,7 +612,8 @@ def test_an_editor_that_fails_leaves_the_screen_and_the_draft(vibe: VibeCommand,
     tmux.wait_for("Hello.")
     tmux.paste("a draft", brackets=False)
     tmux.press("C-g")
-    tmux.wait_for("no editor: set EDITOR" if not editor else "the editor ")
+    said = {"": "no editor: set EDITOR", "rm": "the editor's file is lost, nothing was changed"}
+    tmux.wait_for(said.get(editor, "the editor "))
     tmux.wait_for("> a draft")
     tmux.press("Enter")
     tmux.wait_for("Again.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vibe.cli.environment import CliEnvironment
 from vibe.shell.sandbox.temporary import brief_folder
-from vibe.system.errors import EnvironmentFailure
+from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.programs import find_program
 
 
@@ -37,9 +37,12 @@ def edited(text: str, name: str, env: CliEnvironment) -> str:
     """Let the user change a text, as a file with this name, and return it.
 
     Raises:
-        EnvironmentFailure: there is no editor, it can't be started, or it ended with an error.
+        EnvironmentFailure: there is no editor, it can't be started, it ended with an error, or it left no text.
     """
-    with brief_folder(env.environ.get("TMPDIR")) as folder:
+    failed = os_error_as(
+        lambda error: EnvironmentFailure(f"the editor's file is lost, nothing was changed ({error.strerror})")
+    )
+    with failed, brief_folder(env.environ.get("TMPDIR")) as folder:
         path = folder / name
         path.write_text(text, encoding="utf-8")
         open_editor(path, env)

@@ -450,12 +450,9 @@ class ChatScreen(LowestScreen):
         if self._proposal is None:
             return
         document, answer = self._proposal
-        if message.word != "edit":
-            answer.give((message.word, message.text))
-            return
-        text = self._edited(document, "plan.json")
+        text = self._edited(document, "plan.json") if message.word == "edit" else message.text
         if text is not None and text.strip() != document.strip():
-            answer.give(("edit", text))
+            answer.give((message.word, text))
 
     @on(PlanPanel.Acted)
     def _act_on_plan(self, message: PlanPanel.Acted) -> None:

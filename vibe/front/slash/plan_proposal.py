@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -163,11 +163,23 @@ async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
         if verdict.kind is VerdictKind.SAVE:
             await save(talk, draft.loaded, verdict.text)
         elif verdict.kind is VerdictKind.EDIT:
-            await draft.replace(verdict.text)
+            async with kept_if_wrong(talk, verdict.text):
+                await draft.replace(verdict.text)
         else:
             await _plan(talk, draft, partial(draft.revise, verdict.text))
     except UsageError as error:  # the plan is unchanged, and the question stays open
         talk.say(f"vibe: {error}")
+
+
+@asynccontextmanager
+async def kept_if_wrong(talk: Talk, text: str) -> AsyncGenerator[None]:
+    """Keep the text of an edited plan in a file, and say where, if a UsageError in the block says what is wrong."""
+    try:
+        yield
+    except UsageError as error:
+        kept = (await to_thread.run_sync(talk.runtime.host.new_folder, "vibe-plan-")) / "plan.json"
+        await to_thread.run_sync(partial(kept.write_text, text, encoding="utf-8"))
+        raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
 
 
 async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[DraftVersion | None]]) -> None:

@@ -161,10 +161,9 @@ class LeavePanel(PlanPanel):
 
     def __init__(self, plan: PlanView, goes_on: str, *, can_outlive: bool) -> None:
         super().__init__(plan)
-        looks_on = f"vibe --attach {plan.id} looks on; open requests wait"
         self._ways = {
             "p": ("pause it and leave", f"agents stop at a safe point, commands when they are done; {goes_on}"),
-            "b": ("leave it running  ", looks_on),
+            "b": ("leave it running  ", f"vibe --attach {plan.id} looks on; open requests wait"),
             "c": ("cancel the plan   ", "changes so far stay"),
         }
         self.acts["p"] = self.Acted(self, leaves=True)

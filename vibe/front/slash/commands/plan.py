@@ -26,7 +26,7 @@ from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_ran
 from vibe.front.slash.command import Talk, TypedCommand
-from vibe.front.slash.plan_proposal import go_on, propose, save
+from vibe.front.slash.plan_proposal import go_on, kept_if_wrong, propose, save
 from vibe.system.errors import UsageError
 from vibe.system.files import typed_path
 from vibe.system.plain_text import counted, one_line
@@ -183,25 +183,20 @@ async def _order(talk: Talk, command: Act | Cancel | Decide, done: str, goes_on:
 
 async def edit(talk: Talk, reference: str) -> None:
     """Let the person change a plan in their editor."""
-    host, session = talk.runtime.host, talk.plans.session
-    folder = await plan_meant(talk, reference)
+    session, folder = talk.plans.session, await plan_meant(talk, reference)
     current = await to_thread.run_sync(effective_plan, folder)
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
     changed = await talk.edit(text, "plan.json")
-    try:
+    async with kept_if_wrong(talk, changed):
         wanted = await to_thread.run_sync(partial(load_plan, changed, where="the plan"))
         operations = operations_between(current.plan, wanted.plan)
-    except UsageError as error:
-        kept = (await to_thread.run_sync(host.new_folder, "vibe-plan-")) / "plan.json"
-        await to_thread.run_sync(partial(kept.write_text, changed, encoding="utf-8"))
-        raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
     done = f"plan {folder.plan_id}: {counted(len(operations), 'change')} made"
     if not operations:
         talk.say(f"plan {folder.plan_id}: nothing to change")
     elif session is not None and session.plan_id == folder.plan_id:
         session.control.submit(Revise(operations=plain_operations(operations)), _reporter(talk, done))
     else:
-        await revise(host, folder.plan_id, operations, trust=talk.opening.trust)
+        await revise(talk.runtime.host, folder.plan_id, operations, trust=talk.opening.trust)
         talk.say(done)
 
 
