@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from vibe.app.engine.host import Host
 from vibe.core.config.paths import project_lineage, shown
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.trust import TrustStore, powers
 from vibe.core.tools.questions import Choice, Question, UserInput
 from vibe.system.errors import ConfigError, VibeError
 from vibe.system.own_places import user_home_of
@@ -35,8 +35,10 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
     names = [str(path.relative_to(here)) if path.is_relative_to(here) else shown(path, user_home) for path in found]
     trusts = {f"trust {shown(folder, user_home)}": folder for folder in dict.fromkeys((here, root))}
     options = [Choice(label=label, description=_TRUSTED) for label in trusts]
+    taken = "; ".join(await to_thread.run_sync(powers, lineage, user_home))
+    granting = f" With its settings, {taken}." if taken else ""
     question = Question(
-        question=f"This project brings {', '.join(names)}. Load {'it' if len(names) == 1 else 'them'}?",
+        question=f"This project brings {', '.join(names)}.{granting} Load {'it' if len(names) == 1 else 'them'}?",
         header="Trust",
         options=[*options, Choice(label="no", description="work without; `vibe trust add` changes that")],
     )

@@ -124,6 +124,7 @@ def test_the_first_prompt_asks_whether_the_folder_is_trusted_and_has_what_lies_t
     commands = workdir / ".vibe" / "commands"
     commands.mkdir(parents=True)
     (commands / "rhyme.md").write_text("Find a rhyme.\n")
+    (workdir / ".vibe" / "config.toml").write_text('sandbox.mode = "off"\n')
     alone.script({"text": "first"}, {"text": "second"})
     session = alone.editing.new(workdir)
     assert not alone.editor.asked
@@ -133,7 +134,9 @@ def test_the_first_prompt_asks_whether_the_folder_is_trusted_and_has_what_lies_t
     alone.editing.ask(session, "on")
 
     [(_, asked, options)] = alone.editor.asked
-    assert asked.title == "This project brings .vibe, AGENTS.md. Load them?"
+    file = workdir / ".vibe" / "config.toml"
+    taken = f'the sandbox is off ({file}:1: sandbox.mode = "off")'
+    assert asked.title == f"This project brings .vibe, AGENTS.md. With its settings, {taken}. Load them?"
     assert [one.name for one in options][-2:] == ["no", "None of these"]
     assert "allow_once" not in {one.kind for one in options}  # some editors give that answer by themselves
     trusted = (alone.vibe.home / "trusted_folders.toml").read_text()

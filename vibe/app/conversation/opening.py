@@ -26,15 +26,23 @@ from vibe.system.errors import UsageError
 TITLE_LENGTH = 80
 
 
-class Opening(Struct, frozen=True, kw_only=True):
-    """The choices with which a conversation is opened. None means as configured."""
+class AgentChange(Struct, frozen=True, kw_only=True):
+    """A change to an open conversation. None leaves a setting as it is.
 
-    workdir: Path
-    extra_roots: tuple[Path, ...] = ()
+    A prompt at work keeps the old settings to its end, except for the approvals.
+    """
+
     agent: str | None = None
     model: str | None = None
     thinking: Thinking | None = None
     approvals: ApprovalMode | None = None
+
+
+class Opening(AgentChange, frozen=True, kw_only=True):
+    """The choices with which a conversation is opened. None means as configured."""
+
+    workdir: Path
+    extra_roots: tuple[Path, ...] = ()
     priced: bool = False
     """Prompts will have a price limit, so the model's prices must be known."""
     prompt: str = ""
@@ -125,18 +133,6 @@ class PromptResult(Struct, frozen=True, kw_only=True):
             warnings=channel.warnings(warnings),
             value=self.value,
         )
-
-
-class AgentChange(Struct, frozen=True, kw_only=True):
-    """A change to an open conversation. None leaves a setting as it is.
-
-    A prompt at work keeps the old settings to its end, except for the approvals.
-    """
-
-    agent: str | None = None
-    model: str | None = None
-    thinking: Thinking | None = None
-    approvals: ApprovalMode | None = None
 
 
 def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from vibe.app.engine.host import existing_folder, utf8_folder
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.core.config.paths import project_root
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.paths import nested_folders, project_root
+from vibe.core.config.trust import TrustStore, powers
 from vibe.system.own_places import user_home_of
 from vibe.system.plain_text import one_line
 
@@ -16,7 +16,9 @@ def run_add(args: Arguments, env: CliEnvironment) -> None:
     """Trust a folder."""
     folder = existing_folder("DIR", args.dir, env.cwd) if args.dir is not None else _project(env)
     changed = _store(env).add(folder)
-    env.write_lines([one_line(f"{folder} is trusted now" if changed else f"{folder} was already trusted", 1_000)])
+    said = f"{folder} is trusted now" if changed else f"{folder} was already trusted"
+    taken = powers((folder, *nested_folders(folder, lambda _: True)), user_home_of(env.environ))
+    env.write_lines(one_line(line, 1_000) for line in (said, *(f"with its settings, {power}" for power in taken)))
 
 
 def run_remove(args: Arguments, env: CliEnvironment) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
+from vibe.core.config.layers import Layer, read_layer, shown_value
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, find_project_dir, is_empty, project_lineage, shown
+from vibe.core.config.schema import written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.writer import changing_document, put_settings
 from vibe.system.errors import ConfigError
+from vibe.system.plain_text import one_line
 
 DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """Files with instructions for agents; in each folder the first one that exists and is not empty is read."""
@@ -21,6 +26,16 @@ DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 KINDS = ("agents", "commands", "config.toml", "hooks.toml", "plans", "prompts", "skills", "tools")
 """The names in a ``.vibe`` folder that are read."""
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
+POWERS: Mapping[str, str] = MappingProxyType({
+    "calls run unasked": r"auto_approve|approved|planner\.auto_run|tools\..*\.(permission|allowlist|read_only_sandbox)",
+    "the sandbox is off": r"sandbox\.mode",
+    "commands reach more": r"sandbox\.(network|unix_sockets|writable|readable)",
+    "programs run": r"enable_experimental_hooks|tool_paths|(worktree|cluster)\.setup|mcp_servers.*\.command",
+    "servers hear of the work": r"(providers|mcp_servers).*\.(api_base|url)|telemetry\.otlp_endpoint|cluster\.address",
+})
+"""The powers that settings of a project give it, each with a pattern of their keys."""
+TAKEN = r' = (?!(false|\[\]|""|"(ask|never|auto|required|loopback|readers)")$).*'
+"""The pattern of a value, as JSON, that gives a power."""
 
 
 class TrustStore:
@@ -60,10 +75,8 @@ class TrustStore:
         if not left_out:
             return None
         names = [f"{shown(path, self._user_home)}{_kinds_in(path)}" for path in left_out]
-        *others, last = dict.fromkeys(shown(path.parent, self._user_home) for path in left_out)
-        untrusted = (
-            f"{', '.join(others)} and {last} are not trusted folders" if others else f"{last} is not a trusted folder"
-        )
+        folders = list(dict.fromkeys(shown(path.parent, self._user_home) for path in left_out))
+        untrusted = " and ".join(folders) + (" are not trusted folders" if folders[1:] else " is not a trusted folder")
         return (
             f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not loaded: {untrusted}; run with --trust to "
             f"load {'it' if len(names) == 1 else 'them'} this time, or trust the folder with `vibe trust add`"
@@ -111,8 +124,7 @@ class TrustStore:
         with self._changing() as document:
             was_trusted = self.is_trusted(folder)
             if not was_trusted:
-                self._drop(document, UNTRUSTED, folder)
-                _append(document, TRUSTED, folder)
+                self._put(document, TRUSTED, folder)
         return not was_trusted
 
     def remove(self, folder: Path) -> bool:
@@ -126,7 +138,7 @@ class TrustStore:
             if was_trusted:
                 self._drop(document, TRUSTED, folder)
                 if any(map(self.is_trusted, folder.resolve().parents[:1])):
-                    _append(document, UNTRUSTED, folder)
+                    self._put(document, UNTRUSTED, folder)
         return was_trusted
 
     def refuse(self, folder: Path) -> None:
@@ -136,9 +148,7 @@ class TrustStore:
             EnvironmentFailure: the file can't be written, or another process is changing it.
         """
         with self._changing() as document:
-            self._drop(document, TRUSTED, folder)
-            self._drop(document, UNTRUSTED, folder)
-            _append(document, UNTRUSTED, folder)
+            self._put(document, UNTRUSTED, folder)
 
     def _changing(self) -> AbstractContextManager[Any]:
         """Open the file for a change."""
@@ -153,14 +163,32 @@ class TrustStore:
             if self._expanded(str(listed[index])).resolve() == wanted:
                 del listed[index]
 
+    def _put(self, document: Any, key: str, folder: Path) -> None:
+        """List a folder in one of the two lists, and in that alone."""
+        import tomlkit
 
-def _append(document: Any, key: str, folder: Path) -> None:
-    import tomlkit
+        for name in (TRUSTED, UNTRUSTED):
+            self._drop(document, name, folder)
+        cast("list[str]", document.setdefault(key, tomlkit.array())).append(str(folder.resolve()))
+        document[key].multiline(multiline=True)
 
-    if key not in document:
-        document[key] = tomlkit.array()
-    cast("list[str]", document[key]).append(str(folder.resolve()))
-    document[key].multiline(multiline=True)
+
+def powers(folders: Iterable[Path], user_home: Path) -> list[str]:
+    """Return the powers that the settings and agents in the ``.vibe`` of the folders give, each with what gives it.
+
+    Files that can't be read give none: whatever loads them refuses them.
+    """
+    found: dict[str, list[str]] = {power: [] for power in POWERS}
+    places = [folder / PROJECT_DIRECTORY for folder in folders]
+    for file in [file for place in places for file in (place / "config.toml", *sorted(place.glob("agents/*.toml")))]:
+        source = None
+        with suppress(ConfigError):
+            source = read_toml(file, shown(file, user_home))
+        layer = read_layer(source.data, source.where, base=file.parent, user_home=user_home) if source else Layer()
+        given = [(f"{written(key)} = {shown_value(one.value)}", one.origin) for key, one in layer.settings.items()]
+        for power, keys in POWERS.items():
+            found[power] += [f"{origin}: {text}" for text, origin in given if re.fullmatch(f"({keys}){TAKEN}", text)]
+    return [f"{power} ({one_line(', '.join(sources), 400)})" for power, sources in found.items() if sources]
 
 
 def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:

@@ -160,12 +160,6 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judgemen
     )
 
 
-def begins_with_pattern(command: ShellCommand) -> bool:
-    """Return whether a pattern in the command may expand to an option, which only the files in the folder decide."""
-    open_words = (word for word in command.words if word.pattern and (word.text or "")[:1] in {"*", "?"})
-    return command.argv[:1] != () and command.argv[0] not in PATTERN_SAFE and any(open_words)
-
-
 def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
     """Return whether the pattern may expand to a file named like an option, and that would matter.
 

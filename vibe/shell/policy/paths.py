@@ -59,18 +59,6 @@ class NamedPath(Struct, frozen=True, kw_only=True):
     fed: bool = False
 
 
-def lexical_doubt(path: NamedPath) -> str:
-    """Return why a word may name something it should not, judged by its text alone, or ""."""
-    for part in path_parts(path.text):
-        if part.startswith(("/", "~")) or ".." in part.split("/"):
-            return f"{path.text!r} may lead outside the workspace"
-        if is_sensitive(PurePosixPath(part)):
-            return f"{path.text!r} may hold secrets"
-        if path.written and is_control(PurePosixPath(part)):
-            return f"{path.text!r} decides what runs later"
-    return ""
-
-
 class Doubt(NamedTuple):
     """A reason to ask. A ``closed`` one counts even in a read-only sandbox, such as a secret or a path outside."""
 

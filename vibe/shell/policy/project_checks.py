@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from vibe.shell.policy.option_parsing import Reader, by_name, parse_options
 from vibe.shell.policy.parser import parse_line
-from vibe.shell.policy.paths import NamedPath, lexical_doubt
+from vibe.shell.policy.paths import path_parts
 from vibe.shell.policy.verdict import reads_only_its_input
 from vibe.shell.policy.words import UNKNOWN_STEP, ShellCommand
 from vibe.shell.policy.wrappers import runs_others
-from vibe.shell.sandbox.secrets import is_control
+from vibe.shell.sandbox.secrets import is_control, is_sensitive
 
 PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
 """A word that names tests, files or search terms. It is no file of arguments (``@FILE``) and means nothing to a shell.
@@ -137,7 +137,9 @@ def _allowed(words: Sequence[str], row: str, operands: str | None) -> bool:
 
 
 def _leads_elsewhere(word: str) -> bool:
-    return bool(lexical_doubt(NamedPath(text=word))) or is_control(PurePosixPath(word))
+    """Return whether a word may name something outside the workspace, a secret, or what decides later runs."""
+    leads_out = any(part.startswith(("/", "~")) or ".." in part.split("/") for part in path_parts(word))
+    return leads_out or any(is_sensitive(path) or is_control(path) for path in map(PurePosixPath, path_parts(word)))
 
 
 def covered_commands(line: str, folder: Path = Path("/")) -> tuple[str, ...] | None:

@@ -21,9 +21,9 @@ from msgspec import Struct, structs
 from vibe.shell.policy.carried_text import texts
 from vibe.shell.policy.deny_rules import inspect
 from vibe.shell.policy.git_risks import repository_doubt
-from vibe.shell.policy.option_parsing import Judgement, begins_with_pattern, judge_reader
+from vibe.shell.policy.option_parsing import Judgement, judge_reader
 from vibe.shell.policy.parser import ShellLine, parse_line
-from vibe.shell.policy.paths import MAX_PATH, Doubt, NamedPath, lexical_doubt, path_parts, resolved_doubt
+from vibe.shell.policy.paths import MAX_PATH, Doubt, NamedPath, path_parts, resolved_doubt
 from vibe.shell.policy.read_only_commands import READERS, find_reader
 from vibe.shell.policy.words import LOCAL_NAME, UNKNOWN_STEP, Patience, Place, ShellCommand, TooComplexError, Word
 from vibe.shell.policy.wrappers import Words, name_of, positions, runs_others
@@ -85,7 +85,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     denylist: Sequence[str],
     *,
     standalone: Sequence[str] = (),
-    workspace: Roots | None = None,
+    workspace: Roots,
     confined: ConfinedReading = ConfinedReading.OFF,
     start: Place = (),
 ) -> BashVerdict:
@@ -93,8 +93,8 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
 
     List entries are argv prefixes (``git log``), compared word by word after quotes are removed. The options that a
     built-in entry may be given are listed in ``read_only_commands``. ``standalone`` programs are denied only where they
-    would wait for someone to type. With a ``workspace`` the paths in the line are resolved in it; without one only
-    their text is judged. ``start`` is the folder in which the line begins.
+    would wait for someone to type. The paths in the line are resolved in the ``workspace``. ``start`` is the folder in
+    which the line begins.
     """
     inspection = inspect(line, _prefixes(tuple(denylist)), frozenset(standalone))
     if inspection.denied:
@@ -116,7 +116,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
 def _verdict_to_ask(
     line: ShellLine,
     allowed: frozenset[tuple[str, ...]],
-    workspace: Roots | None,
+    workspace: Roots,
     confined: ConfinedReading,
     start: Place,
 ) -> BashVerdict | None:
@@ -132,7 +132,7 @@ def _verdict_to_ask(
     first = next(doubts, None)
     if first is None:
         return None
-    if confined is ConfinedReading.OFF or workspace is None:
+    if confined is ConfinedReading.OFF:
         return BashVerdict(permission=None, reason=first.why)
     any_program = confined is ConfinedReading.ALL
     git = _git_doubts(places_of_git(line), workspace)
@@ -155,7 +155,7 @@ Places: TypeAlias = "frozenset[Place]"
 
 
 def _doubts(
-    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots | None, patience: Patience
+    line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots, patience: Patience
 ) -> Iterator[Doubt]:
     """Yield every reason to ask about a line, the simplest first."""
     if line.surprises:
@@ -173,14 +173,6 @@ def _doubts(
     everywhere = frozenset(place for command in line.commands for place in command.places)
     named = [(path, command.places) for command, judgement in judged for path in judgement.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
-    if workspace is None:
-        open_patterns = (command for command, _ in judged if begins_with_pattern(command))
-        if (command := next(open_patterns, None)) is not None:
-            yield Doubt(f"an argument of {command.argv[0]!r} may become an option")
-        steps = [NamedPath(text=step) for place in everywhere for step in place]
-        paths = [*steps, *(path for path, _ in named)]
-        yield from (Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
-        return
     places = (place for command, judgement in judged if judgement.git for place in command.places)
     yield from _git_doubts(places, workspace)
     yield from _path_doubts(dict.fromkeys(named), workspace, patience)

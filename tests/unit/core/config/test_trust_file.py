@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.trust import TrustStore, powers
 from vibe.system.errors import ConfigError
 
 
@@ -109,3 +109,66 @@ def test_all_who_trust_at_once_are_heard(home: Path, tmp_path: Path) -> None:
     assert [writer.wait() for writer in writers] == [0] * 4
     trusted, _ = TrustStore(home, user_home=tmp_path).folders()
     assert len(trusted) == 20
+
+
+def powers_of(project: Path, settings: str, name: str = "config.toml") -> list[str]:
+    file = project / ".vibe" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(settings)
+    return [power.replace(str(file), "it") for power in powers([project], project.parent / "me")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "power"),
+    [
+        ("auto_approve = true", "calls run unasked (it:1: auto_approve = true)"),
+        ('auto_approve = "yes"', 'calls run unasked (it:1: auto_approve = "yes")'),
+        ('approved = ["/w: bash rm"]', 'calls run unasked (it:1: approved = ["/w: bash rm"])'),
+        ("planner.auto_run = true", "calls run unasked (it:1: planner.auto_run = true)"),
+        ('tools.bash = { permission = "always" }', 'calls run unasked (it:1: tools.bash.permission = "always")'),
+        ('[tools.bash]\nallowlist = ["rm"]', 'calls run unasked (it:2: tools.bash.allowlist = ["rm"])'),
+        ('tools.bash.read_only_sandbox = "all"', 'calls run unasked (it:1: tools.bash.read_only_sandbox = "all")'),
+        ('sandbox.mode = "off"', 'the sandbox is off (it:1: sandbox.mode = "off")'),
+        ('sandbox.network = "on"', 'commands reach more (it:1: sandbox.network = "on")'),
+        ("sandbox.unix_sockets = true", "commands reach more (it:1: sandbox.unix_sockets = true)"),
+        ("enable_experimental_hooks = true", "programs run (it:1: enable_experimental_hooks = true)"),
+        ('worktree.setup = ["x"]', 'programs run (it:1: worktree.setup = ["x"])'),
+        (
+            '[[mcp_servers]]\nname = "m"\ntransport = "stdio"\ncommand = "run"',
+            'programs run (it:4: mcp_servers[m].command = "run")',
+        ),
+        (
+            '[[providers]]\nname = "mistral"\napi_base = "https://evil/v1"',
+            'servers hear of the work (it:3: providers[mistral].api_base = "https://evil/v1")',
+        ),
+    ],
+)
+def test_the_powers_that_a_projects_settings_take_are_said(tmp_path: Path, settings: str, power: str) -> None:
+    assert powers_of(tmp_path / "a", settings) == [power]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "auto_approve = false",
+        'sandbox = { mode = "required", network = "loopback", writable = [], max_memory_mb = 100 }',
+        'tools.bash = { permission = "never", denylist = ["rm"], allowlist = [] }',
+        'active_model = "x"\ninstructions = "auto_approve = true"',
+    ],
+)
+def test_what_takes_no_power_is_not_listed(tmp_path: Path, settings: str) -> None:
+    assert powers_of(tmp_path / "a", settings) == []
+
+
+def test_a_projects_agents_take_powers_too_and_none_is_crowded_out(tmp_path: Path) -> None:
+    many = "".join(f'[tools.x{number}]\npermission = "always"\n' for number in range(500))
+    powers_of(tmp_path / "a", f'sandbox.mode = "off"\n{many}')
+    said = powers_of(tmp_path / "a", 'auto_approve = true\nsafety = "yolo"', "agents/bold.toml")
+    assert [power.partition(" (")[0] for power in said] == ["calls run unasked", "the sandbox is off"]
+    assert max(map(len, said)) < 500
+    assert powers_of(tmp_path / "b", "auto_approve = true", "agents/bold.toml")
+
+
+def test_settings_that_cannot_be_read_hide_no_others(tmp_path: Path) -> None:
+    assert powers_of(tmp_path / "a", "auto_approve = tru") == []
+    assert powers_of(tmp_path / "a", "auto_approve = true", "agents/bold.toml")

@@ -22,6 +22,8 @@ from vibe.shell.policy.verdict import (
     classify,
 )
 
+EMPTY = Workspace(root=Path(__file__).with_name("nowhere"))
+"""A workspace in which no file decides anything."""
 ALLOWED = [
     "if ls; then ls; fi",
     "for f in a b; do ls; done",
@@ -265,7 +267,7 @@ MAY_PUSH = [
 
 @pytest.mark.parametrize("line", MAY_PUSH)
 def test_a_denied_subcommand_is_seen_however_the_program_gets_it(line: str) -> None:
-    verdict = classify(line, (), ["git push"])
+    verdict = classify(line, (), ["git push"], workspace=EMPTY)
     assert verdict.permission is ToolPermission.NEVER
     assert "git push" in verdict.reason
 
@@ -284,16 +286,16 @@ def test_a_denied_subcommand_is_seen_however_the_program_gets_it(line: str) -> N
     ],
 )
 def test_a_word_of_a_denied_subcommand_elsewhere_denies_nothing(line: str) -> None:
-    assert classify(line, (), ["git push"]).permission is not ToolPermission.NEVER
+    assert classify(line, (), ["git push"], workspace=EMPTY).permission is not ToolPermission.NEVER
 
 
 def judge(line: str) -> BashVerdict:
-    return classify(line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE)
+    return classify(line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE, workspace=EMPTY)
 
 
 def acts_as_another(line: str, denied: Sequence[str] = ()) -> str:
     """Return why a person must approve a line each time, whatever else was approved."""
-    return classify(line, (), denied).each_time
+    return classify(line, (), denied, workspace=EMPTY).each_time
 
 
 @pytest.mark.parametrize("line", ALLOWED)
@@ -351,7 +353,7 @@ def test_what_waits_for_a_person_never_runs_wherever_it_stands(line: str) -> Non
     ],
 )
 def test_an_entry_allows_what_begins_with_its_words_and_no_more(line: str, entry: str, *, runs: bool) -> None:
-    assert (classify(line, [entry], []).permission is ToolPermission.ALWAYS) is runs
+    assert (classify(line, [entry], [], workspace=EMPTY).permission is ToolPermission.ALWAYS) is runs
 
 
 @pytest.mark.parametrize(
@@ -367,8 +369,10 @@ def test_an_entry_allows_what_begins_with_its_words_and_no_more(line: str, entry
         ("npm test", False),
     ],
 )
-def test_what_only_a_person_allowed_may_do_more_than_read(line: str, *, only_reads: bool) -> None:
-    verdict = classify(line, [*DEFAULT_ALLOWED, "touch", "git add"], DEFAULT_DENIED)
+def test_what_only_a_person_allowed_may_do_more_than_read(tmp_path: Path, line: str, *, only_reads: bool) -> None:
+    (tmp_path / "src").mkdir()
+    allowed = [*DEFAULT_ALLOWED, "touch", "git add"]
+    verdict = classify(line, allowed, DEFAULT_DENIED, workspace=Workspace(root=tmp_path))
     assert verdict.only_reads is only_reads
 
 
@@ -381,25 +385,25 @@ def test_a_link_hides_no_folder_that_decides_what_runs_later(tmp_path: Path) -> 
 
 
 def test_a_denial_beats_an_allowance() -> None:
-    assert classify("npm test", ["npm"], ["npm test"]).permission is ToolPermission.NEVER
+    assert classify("npm test", ["npm"], ["npm test"], workspace=EMPTY).permission is ToolPermission.NEVER
 
 
 @pytest.mark.parametrize(
     "line", ["git -C x push", "git -c a=b push -f", "git --no-pager --git-dir y push", "git --git-dir=y push"]
 )
 def test_options_of_git_itself_hide_no_denied_command(line: str) -> None:
-    assert classify(line, [], ["git push"]).permission is ToolPermission.NEVER
+    assert classify(line, [], ["git push"], workspace=EMPTY).permission is ToolPermission.NEVER
 
 
 @pytest.mark.parametrize("line", ["git push", "/usr/bin/git push", "command git -C x push", "sh -c '/bin/git push'"])
 def test_a_denied_program_with_its_full_path_is_denied_by_any_name(line: str) -> None:
-    assert classify(line, [], ["/usr/bin/git push"]).permission is ToolPermission.NEVER
-    assert classify(line, [], ["./git push"]).permission is None
+    assert classify(line, [], ["/usr/bin/git push"], workspace=EMPTY).permission is ToolPermission.NEVER
+    assert classify(line, [], ["./git push"], workspace=EMPTY).permission is None
 
 
 def test_a_denied_prefix_names_its_words() -> None:
-    assert classify("git push --force", [], ["git push"]).permission is ToolPermission.NEVER
-    assert classify("git pull", [], ["git push"]).permission is None
+    assert classify("git push --force", [], ["git push"], workspace=EMPTY).permission is ToolPermission.NEVER
+    assert classify("git pull", [], ["git push"], workspace=EMPTY).permission is None
 
 
 def test_the_reason_says_which_command() -> None:
@@ -568,8 +572,12 @@ def test_what_stays_the_same_user_is_not(line: str) -> None:
 def test_an_entry_denies_its_words_however_the_options_are_written(
     entry: str, lines: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    assert [line for line in lines if classify(line, [], [entry]).permission is not ToolPermission.NEVER] == []
-    assert [line for line in others if classify(line, [], [entry]).permission is ToolPermission.NEVER] == []
+    assert [
+        line for line in lines if classify(line, [], [entry], workspace=EMPTY).permission is not ToolPermission.NEVER
+    ] == []
+    assert [
+        line for line in others if classify(line, [], [entry], workspace=EMPTY).permission is ToolPermission.NEVER
+    ] == []
 
 
 NESTED = {
