@@ -331,7 +331,7 @@ class RunningCommand:
     """A running command, for callers that poll rather than pass a callback: call ``next_output`` until it is None."""
 
     def __init__(
-        self, process: WatchedCommand, pipes: tuple[int, int], order: CommandOrder, report: int | None
+        self, process: WatchedCommand, pipes: tuple[int, int], order: CommandOrder, report: int | None, started: float
     ) -> None:
         self.patience: float | None = None
         """Seconds between SIGTERM and SIGKILL. None means the watcher's default."""
@@ -348,7 +348,7 @@ class RunningCommand:
         self._selector.register(process.status, selectors.EVENT_READ)
         for pipe, stream in self._pipes:
             self._selector.register(pipe, selectors.EVENT_READ, stream)
-        self._started = time.monotonic()
+        self._started = started
         self._deadline = None if order.timeout is None else current_time() + order.timeout
         self._timed_out = False
         self._stopped = False
@@ -363,6 +363,7 @@ class RunningCommand:
         Raises:
             CommandStartError: the folder doesn't exist, or the system refuses to start a process.
         """
+        began = time.monotonic()  # if we have to wait for the processor, it may have ended when we look at it first
         ours, theirs = zip(*(_terminal() if in_terminal else _pipe() for _ in range(2)), strict=True)
         report = await to_thread.run_sync(_open_report) if order.reports else None
         try:
@@ -376,7 +377,7 @@ class RunningCommand:
             raise
         finally:
             _close(*theirs)
-        return cls(process, ours, order, report)
+        return cls(process, ours, order, report, began)
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
         """Wait about 0.1 s and return the output since the last call, in whole lines. None once it has ended."""
