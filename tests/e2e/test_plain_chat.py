@@ -271,6 +271,29 @@ def test_a_proposal_is_saved_and_edited_by_lines(
     assert [file.read_text() for file in tmp_path.glob("vibe-plan-*/plan.json")] == ["{ my words"]
 
 
+def test_a_step_that_asks_is_named_by_lines(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
+    ask = json.dumps({"questions": [{"question": "Which one?", "options": [{"label": "this"}, {"label": "that"}]}]})
+    server.enqueue(
+        hand_in({"id": "build", "title": "Build it", "mode": "code", "prompt": "Build it."}),
+        Reply(tool_calls=(ServedCall(name="bash", arguments=json.dumps({"command": "echo yes > built.txt"})),)),
+        Reply(tool_calls=(ServedCall(name="ask_user_question", arguments=ask, id="call00002"),)),
+        Reply(text="It is built."),
+    )
+    vibe.at(tmux, "--plain")
+    tmux.wait_for("Ctrl-D quits")
+    tmux.type("/plan Build the thing")
+    tmux.wait_for("Run it? [y] yes")
+    tmux.type("y")
+    tmux.wait_for("? run  for step build")
+    tmux.wait_for("[n] no, or: n WHY")
+    tmux.type("y")
+    tmux.wait_for("? a question to you  for step build")
+    tmux.type("1")
+    tmux.wait_for("done: 1 of 1 step")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_trust_is_asked_for_once_by_lines_too(vibe: VibeCommand, server: ModelServer, tmux: Tmux) -> None:
     vibe.environ["SERVED_KEY"] = "k"
     server.enqueue(Reply(text="Hello there."), Reply(text="Hello again."))

@@ -17,13 +17,14 @@ from vibe.view.view import PASSING, SUMMARISED, View, apply
 class ProgressLines(EventLines):
     """Writes a line for each event of interest while a plan runs; the summary holds the rest.
 
-    With ``output``, it also writes what commands print, line by line.
+    With ``output``, it also writes what commands print, line by line. ``view`` has what the lines, and who asks, depend
+    on.
     """
 
     def __init__(self, out: TextIO, *, output: bool = False) -> None:
         super().__init__(out, self._text)
         self._output = output
-        self._view = View()
+        self.view = View()
         self._began: float | None = None
         self._broken = set[str]()
         """Steps whose check failed and whose agent has not acted since."""
@@ -36,7 +37,7 @@ class ProgressLines(EventLines):
             lines = event.text.splitlines() if self._output else ()
             return "".join(f"{step_of(event)}| {plain(line)}\n" for line in lines)
         if isinstance(event, _FOLDED):
-            apply(self._view, event)
+            apply(self.view, event)
         line = self._line(event)
         whose = f"{one_line(event.subagent_step_id)}: " if event.subagent_step_id else ""
         limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
@@ -51,7 +52,7 @@ class ProgressLines(EventLines):
             case e.PlanDecisionEvent() | e.PlanRevisedEvent():
                 return describe(event)
             case e.SubAgentStartedEvent():
-                step = self._view.step(event.plan_id, event.subagent_step_id)
+                step = self.view.step(event.plan_id, event.subagent_step_id)
                 return f"revising the plan: {event.title}" if step is not None and step.replanning else ""
             case e.PlacementEvent(status="lost") | e.PlanWaitingEvent(waits_for="worker"):
                 return _place(event)
@@ -64,7 +65,7 @@ class ProgressLines(EventLines):
 
     def _step(self, event: e.PlanStepUpdateEvent) -> str:
         """Return a step's transition in words, or ``""`` for waiting, the state in which most steps begin."""
-        step = self._view.step(event.plan_id, event.step_id)
+        step = self.view.step(event.plan_id, event.step_id)
         begun, fixed = (0, 0) if step is None else (step.state.begun, step.fixed)
         name = one_line(event.step_id)
         time = took(event.duration_s) if event.duration_s is not None else ""
@@ -105,7 +106,7 @@ class ProgressLines(EventLines):
             return ""
         if event.tool != HOST_TOOL:
             return f"{event.tool} {event.status}: {event.content.removeprefix('Denied: ')}"
-        agent = self._view.agent_of(event)
+        agent = self.view.agent_of(event)
         call = None if agent is None else agent.transcript.call(event.tool_call_id)
         if call is None or call.arguments.get("purpose") != CHECK:
             return ""
@@ -120,8 +121,10 @@ _FOLDED = (
     e.UsageEvent,
     e.ToolCallEvent,
     e.ToolResultEvent,
+    e.ApprovalRequestEvent,
+    e.QuestionEvent,
 )
-"""The events needed for a line, or for a later one."""
+"""The events needed for a line or a later one, or to tell which step asks."""
 
 
 def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:

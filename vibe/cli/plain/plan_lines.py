@@ -68,8 +68,8 @@ class PlanLines:
 
     def audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
-        person = TerminalPerson(self._desk)
         lines = ProgressLines(self._lines.out)
+        person = TerminalPerson(self._desk, lines.view.asker)
         return Audience(listeners=[lines], approver=person, user_input=person.answer, decide=person.decide)
 
     def end(self, run: PlanRun) -> None:
