@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TextIO, get_args
+from typing import TextIO
 
 from ipc import events as e
 from vibe.front.event_text import describe, problem_text, step_of
@@ -36,8 +36,7 @@ class ProgressLines(EventLines):
         if isinstance(event, e.ToolStreamEvent):
             lines = event.text.splitlines() if self._output else ()
             return "".join(f"{step_of(event)}| {plain(line)}\n" for line in lines)
-        if isinstance(event, _FOLDED):
-            apply(self.view, event)
+        apply(self.view, event)
         line = self._line(event)
         whose = f"{one_line(event.subagent_step_id)}: " if event.subagent_step_id else ""
         limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, e.PlanStartedEvent)) else LINE_LENGTH
@@ -112,19 +111,6 @@ class ProgressLines(EventLines):
             return ""
         self._broken.add(event.subagent_step_id or "")
         return f"check failed ({failing_line(event.content) or 'no output'})"
-
-
-_FOLDED = (
-    *get_args(e.Fact),
-    e.SubAgentStartedEvent,
-    e.SubAgentFinishedEvent,
-    e.UsageEvent,
-    e.ToolCallEvent,
-    e.ToolResultEvent,
-    e.ApprovalRequestEvent,
-    e.QuestionEvent,
-)
-"""The events needed for a line or a later one, or to tell which step asks."""
 
 
 def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
