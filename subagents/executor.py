@@ -15,7 +15,7 @@ from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.messages import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.shell.errors import CommandStartError
-from vibe.system.errors import VibeError, described, innermost, shortage
+from vibe.system.errors import EnvironmentFailure, VibeError, described, innermost, shortage
 
 STOP_POLL_SECONDS = 0.1
 """Seconds between two looks at the signal to stop."""
@@ -30,10 +30,12 @@ async def until_requested(stop: StopSignal) -> None:
 def interrupted_by(error: BaseException) -> StepResult | None:
     """Return the result of an attempt that ``error`` interrupted, or None if the error is a failure of the attempt.
 
-    An attempt is interrupted if the system has run out of something, or if others write in the folder.
+    An attempt is interrupted if the system has run out of something, if others write in the folder, or if what vibe
+    itself must write may not be written: its work is not lost, and goes on once a person has corrected that.
     """
     cause = innermost(error)
-    problem = str(cause) if isinstance(cause, WorkspaceLockedError) else shortage(error)
+    is_denied = isinstance(cause, EnvironmentFailure) and isinstance(cause.__cause__, PermissionError)
+    problem = str(cause) if is_denied or isinstance(cause, WorkspaceLockedError) else shortage(error)
     if problem is None:
         return None
     return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)

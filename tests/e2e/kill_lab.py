@@ -74,10 +74,14 @@ class Report:
 
 
 class Lab:
-    """One plan with a home, a repository and a folder for temporary files of its own, as a context manager."""
+    """One plan with a home, a repository and a folder for temporary files of its own, as a context manager.
 
-    def __init__(self, kind: Kind) -> None:
+    ``before`` are words that go before every command, as of a wrapper.
+    """
+
+    def __init__(self, kind: Kind, before: Sequence[str] = ()) -> None:
         self.kind = kind
+        self.before = before
 
     def __enter__(self) -> Self:
         self.root = Path(tempfile.mkdtemp(prefix="vk-"))
@@ -112,7 +116,7 @@ class Lab:
         }
         with (self.root / "out").open("wb") as out, (self.root / "err").open("wb") as err:
             return subprocess.Popen(
-                [VIBE, "plan", *words, *self.kind.words],
+                [*self.before, VIBE, "plan", *words, *self.kind.words],
                 cwd=self.workdir,
                 env=environ,
                 stdin=subprocess.DEVNULL,
