@@ -22,7 +22,7 @@ LONGEST = 400
 PROBLEM_LENGTH = 600
 REASON_LENGTH = 1_000
 SHOWN_FILES = 20
-NO_SERVERS = "no MCP servers are configured: see [[mcp_servers]] in docs/guide/mcp.md"
+NO_SERVERS = "no MCP servers are configured: `vibe mcp add` adds one"
 NO_SKILLS = "no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the same folder at home"
 
 

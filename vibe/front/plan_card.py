@@ -156,6 +156,8 @@ def _ended(plan: PlanView) -> str:
     side = f" side by side; {took(in_a_row)} in a row" if in_a_row > at + 1 else ""
     if plan.status == "paused":
         return f"Plan {one_line(status_text(plan.status, plan.state.reason), 400)} · {took(at)}"
+    if plan.status == "active":  # its process died
+        return f"Plan interrupted · {took(at)} · continue with: vibe plan resume {plan.id}"
     why = f" · {one_line(plan.reason)}" if plan.reason and plan.reason != plan.status and not plan.failed else ""
     return f"Plan {plan.status} · {took(at)}{side}{why}{_against(plan)}"
 

@@ -16,7 +16,7 @@ from vibe.front.cells import text_of
 from vibe.front.plan_card import SCALES, bar, card, drafted, planning_card, record
 from vibe.view.figures import clock
 from vibe.view.plan_view import PlanView, SpanView, StepView
-from vibe.view.view import View, apply
+from vibe.view.view import View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify", "ts": 1085.0}
 
@@ -244,6 +244,14 @@ def test_the_way_back_has_a_row_of_its_own_where_it_does_not_fit() -> None:
     assert changed.startswith("  2 files changed")
     assert back == f"  {hints}"
     assert text_of(record(plan_of(view), 100, hints)[-1]).rstrip() == f"{changed}   {hints}"
+
+
+def test_the_record_of_a_plan_whose_process_died_says_so_and_how_it_goes_on() -> None:
+    view = quickstart()
+    lose(view, "")
+    assert (
+        text_of(record(plan_of(view), 100)[-1]).strip() == "Plan interrupted · 1:20 · continue with: vibe plan resume"
+    )
 
 
 def test_who_waits_for_files_that_nobody_declared_says_so() -> None:
