@@ -11,7 +11,12 @@ MASK = "[redacted]"
 SHORTEST = 8
 """The least characters of a variable's value that is removed. Shorter ones are common words in harmless text."""
 
-_SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential|auth)")
+SECRET_NAME = re.compile(
+    r"(?i)api_?key|access_key|private_key|token|secret|passw(or)?d|passphrase|credential|_key\Z|(^|_)pass\Z|_pat\Z|_pwd\Z"
+)
+"""The names of variables that a model's commands do not get."""
+_MASKED_NAME = re.compile(rf"{SECRET_NAME.pattern}|key|auth")
+"""The names of variables whose values are removed from what is shown."""
 _ASSIGNMENT = re.compile(
     r"(?i)((?:api[_-]?key|token(?!s[\"']?\s{0,8}[=:])|secret|passw(?:or)?d)"
     r"[\w-]{0,64}[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"'&;]{4,})"
@@ -169,5 +174,5 @@ def _values(environ: Mapping[str, str]) -> list[str]:
     return [
         value
         for name, value in environ.items()
-        if len(value) >= SHORTEST and _SECRET_VARIABLE.search(name) and not _AUTHOR.search(name)
+        if len(value) >= SHORTEST and _MASKED_NAME.search(name) and not _AUTHOR.search(name)
     ]

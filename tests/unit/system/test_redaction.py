@@ -14,7 +14,7 @@ from tests.fakes.tools import ExecutorRig, call
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.process.capture import Capture
-from vibe.shell.process.runner import OutputLimit, run_command
+from vibe.shell.process.runner import OutputLimit, child_environ, run_command
 from vibe.system.redaction import LONGEST, MASK, Mask, redact, safe_cut
 
 ENVIRON = {
@@ -56,6 +56,22 @@ def test_the_shapes_of_tokens_are_known(token: str) -> None:
 @pytest.mark.parametrize("text", HARMLESS)
 def test_other_words_stay(text: str) -> None:
     assert Mask(ENVIRON).printed(text) == text
+
+
+@pytest.mark.parametrize(
+    "name", ["GH_PAT", "MYSQL_PWD", "SMTP_PASS", "ssh_passphrase", "STRIPE_KEY", "NPM_AUTH", "PASS"]
+)
+def test_what_commands_do_not_get_is_not_shown_either(name: str) -> None:
+    environ = {name: "x7Jq very 1"}
+    assert child_environ(environ) == child_environ({}) or name == "NPM_AUTH"
+    for shown in (redact("a x7Jq very 1 b", environ), Mask(environ).known("a x7Jq very 1 b")):
+        assert shown == f"a {MASK} b"
+
+
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "GIT_ASKPASS", "BYPASS", "PATH", "XDG_COMPAT"])
+def test_other_variables_are_shown(name: str) -> None:
+    environ = {name: "x7Jq very 1"}
+    assert child_environ(environ)[name] == Mask(environ).known("x7Jq very 1") == "x7Jq very 1"
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import atexit
 import errno
 import json
 import os
-import re
 import selectors
 import socket
 import struct
@@ -19,7 +18,6 @@ import time
 from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +32,7 @@ from vibe.shell.sandbox.landlock import LAUNCHER
 from vibe.system.process import end_session
 from vibe.system.programs import command_environ, find_shell, is_internal
 from vibe.system.racing import shielded
+from vibe.system.redaction import SECRET_NAME
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.shell.process.starter_program import main; "
@@ -243,12 +242,6 @@ NOT_INTERACTIVE = {
 }
 """Variables that tell programs that nobody is there to answer their questions."""
 
-SECRET_NAMES = (
-    "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
-    "*PRIVATE_KEY*", "*ACCESS_KEY*", "*_PAT", "*_PWD",
-)  # fmt: skip
-"""Patterns for the names of variables that are hidden from a model's commands."""
-
 MISLEADING_NAMES = frozenset([
     "BASHOPTS",
     "CDPATH",
@@ -271,9 +264,6 @@ TERMINAL_SIZE = (24, 76)
 """Rows and columns of the terminal for commands that print to one."""
 
 
-IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
-
-
 def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[str, str]:
     """Return ``environ`` without secrets and misleading variables, and with ``NOT_INTERACTIVE``.
 
@@ -283,7 +273,7 @@ def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[
     kept = {
         name: value
         for name, value in allowed.items()
-        if name not in MISLEADING_NAMES and not is_internal(name) and not IS_SECRET.match(name.upper())
+        if name not in MISLEADING_NAMES and not is_internal(name) and not SECRET_NAME.search(name)
     }
     return kept | NOT_INTERACTIVE
 
