@@ -12,7 +12,7 @@ SHORTEST = 8
 """The least characters of a variable's value that is removed. Shorter ones are common words in harmless text."""
 
 SECRET_NAME = re.compile(
-    r"(?i)api_?key|access_key|private_key|token|secret|passw(or)?d|passphrase|credential|_key\Z|(^|_)pass\Z|_pat\Z|_pwd\Z"
+    r"(?i)(api_?|access_|private_)key|token|secret|passw(or)?d|passphrase|credential|_key\Z|(^|_)pass\Z|_pat\Z|_pwd\Z"
 )
 """The names of variables that a model's commands do not get."""
 _MASKED_NAME = re.compile(rf"{SECRET_NAME.pattern}|key|auth")
