@@ -3,7 +3,7 @@
 FAULT: ``none``, ``silent`` (never answers), ``rubbish`` (prints lines that are no messages, then works), ``noise``
 (nothing else), ``exit`` (ends at once), ``dies`` (ends in each call), ``dies-once`` (in the first; FOLDER remembers),
 ``last-words`` (in each, but says why in the first only), ``flood`` (stderr), ``bad-result``, ``writes`` (FOLDER is its
-answer to a call, with ID for the id), ``writes:ENCODING`` (without a line end of its own), ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the end of its
+answer to a call, with ID for the id), ``writes:ENCODING`` (without a line end of its own), ``bad-list``, ``odd-tools``, ``long-line``, ``mute`` (closes its output), ``stubborn`` (ignores the end of its
 input and SIGTERM), ``hang`` (never answers a call), ``pages``, ``slow`` (takes a second to start), ``slow-restart``
 (``dies-once``, then ``slow``), ``lame-restart`` (``dies-once``, then ends at once, then works), ``many`` (2 000 tools),
 ``says`` (FOLDER is JSON: the answer by method, in place of its own).
@@ -65,6 +65,9 @@ def called(request: dict[str, Any]) -> None:
         text = sys.argv[2].replace("ID", str(request["id"])) + ("" if encoding else "\n")
         sys.stdout.buffer.write(text.encode(encoding or "utf-8"))
         sys.stdout.flush()
+        return
+    if FAULT == "mute":
+        os.close(1)
         return
     if FAULT == "long-line":
         sys.stdout.write("x" * (40 * 1024 * 1024))

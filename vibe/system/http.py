@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,8 +18,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, which is never reached through a proxy."""
 CA_FILE = "SSL_CERT_FILE"
 """The variable that names a file of certificates, in place of the system's, to OpenSSL."""
-USUAL_PORTS = {":80": "http", ":443": "https"}
-_USUAL_PORT = re.compile(r":(80|443)$")
+USUAL_PORTS = {"80": "http", "443": "https"}
 
 
 def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -> dict[str, Any]:
@@ -35,9 +33,8 @@ def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -
     for scheme in ("http", "https", "all"):
         if address := proxies.get(scheme, "").strip():
             mounts[f"{scheme}://"] = _proxy_transport(library, transport, scheme, address, options)
-    if mounts:
-        mounts |= {name: None for name in _no_proxy_patterns(proxies.get("no", "")) if _is_usable(library, name)}
-    if mounts and "*" in proxies.get("no", "").replace(",", " ").split():
+    mounts |= {name: None for name in _no_proxy_patterns(proxies.get("no", "")) if _is_usable(library, name)}
+    if "*" in proxies.get("no", "").replace(",", " ").split():
         mounts = {}
     return {**options, "mounts": mounts, "trust_env": False}
 
@@ -64,8 +61,8 @@ def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")
         with suppress(ValueError):
             name = f"[{ipaddress.IPv6Address(name)}]"
-        usual = _USUAL_PORT.search(name)
-        scheme, name = (USUAL_PORTS[usual[0]], name[: usual.start()]) if usual else ("all", name)
+        host, _, port = name.rpartition(":")
+        scheme, name = (USUAL_PORTS[port], host) if port in USUAL_PORTS else ("all", name)
         yield f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
 
 
@@ -98,7 +95,9 @@ def system_tls() -> Any:
 
 
 def trust_advice(problem: str) -> str:
-    """Return what helps against a failure of a TLS connection, or an empty string if no certificate was refused."""
+    """Return what helps if a certificate or, with status 407, a user of a proxy was refused, or an empty string."""
+    if problem.startswith("407"):
+        return "name your user and password in the proxy's variable: http://USER:PASSWORD@HOST:PORT"
     if "CERTIFICATE_VERIFY_FAILED" not in problem:
         return ""
     if "expired" in problem or "not yet valid" in problem:

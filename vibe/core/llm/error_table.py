@@ -36,6 +36,7 @@ QUOTE_LIMIT: Final = 300
 STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
     **dict.fromkeys((401, 403), ModelAccessError),
     402: ModelCreditError,
+    407: ModelTrustError,
     **dict.fromkeys((408, 409, 424, 425, 429, 498), ModelOverloadedError),
     413: ContextTooLongError,
 }
@@ -48,9 +49,9 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
     "TimeoutException": (ModelTransportError, "timed out"),
     "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}{way}"),
-    "NetworkError": (ModelTransportError, "broke the connection"),
+    "NetworkError": (ModelTransportError, "broke the connection{way}"),
     "ProxyError": (ModelTransportError, "cannot be reached{way}"),
-    "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer"),
+    "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer{way}"),
     "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
     "UnsupportedProtocol": (ModelRequestError, "has an api_base that is neither http:// nor https://"),
     "TransportError": (ModelTransportError, "could not be talked to"),
@@ -264,8 +265,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
 
     def from_wire(self, error: Exception) -> ModelError:
         """Return the error for a failed connection, from the HTTP client's exception."""
-        names = [base.__name__ for base in type(error).__mro__]
-        name = next(name for name in names if name in WIRE_ERRORS)
+        name = next(base.__name__ for base in type(error).__mro__ if base.__name__ in WIRE_ERRORS)
         kind, phrase = WIRE_ERRORS[name]
         if trust_advice(str(error)):
             kind, name = ModelTrustError, ""
@@ -274,8 +274,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         # A local protocol error quotes the header it refuses, which may contain the key in another encoding.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)
-        if isinstance(mapped, ModelTransportError):
-            mapped.unreachable = name in UNREACHABLE
+        mapped.unreachable = name in UNREACHABLE
         return mapped
 
     def protocol(self, problem: str, words: str = "", *, status: int | None = None) -> ModelProtocolError:
@@ -299,7 +298,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         code = f" (HTTP {status})" if status is not None else ""
         quote = self.quoted(words)
         variable = self.provider.api_key_env_var
-        advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key", trust=trust_advice(words))
+        advice = ADVICE[kind].format(
+            endpoint=self.endpoint, key=variable or "the key", trust=trust_advice(f"{status or ''}{words}")
+        )
         message = f"provider {self.provider.name!r} {problem}{code}{': ' + quote if quote else ''}; {advice}"
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 

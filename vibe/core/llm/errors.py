@@ -24,6 +24,8 @@ class ModelError(VibeError):
     retryable = False
     halts = False
     """True if any other request to the provider would fail now, too."""
+    unreachable = False
+    """True if the address did not answer at all."""
 
     def __init__(
         self, message: str, *, provider: str = "", status: int | None = None, retry_after: float | None = None
@@ -40,14 +42,13 @@ class ModelError(VibeError):
 
 
 class ModelTransportError(ModelError):
-    """The connection failed. ``unreachable`` is true if the address did not answer at all."""
+    """The connection failed."""
 
     retryable = True
-    unreachable = False
 
 
 class ModelTrustError(ModelTransportError):
-    """The server's certificate is not signed by a trusted authority."""
+    """The server's certificate is not signed by a trusted authority, or a proxy wants another user or password."""
 
     retryable = False
     halts = True

@@ -128,7 +128,7 @@ class RetryingBackend(WrappingBackend):
                 self._tries.completed += 1
                 self._reached = True
                 return completion
-            unreachable = isinstance(failure, ModelTransportError) and failure.unreachable
+            unreachable = failure.unreachable
             self._reached = self._reached or not unreachable
             if attempt == 1:
                 deadline = self.clock() + self.policy.max_total_seconds

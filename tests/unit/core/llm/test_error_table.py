@@ -250,6 +250,21 @@ def test_a_proxy_in_the_way_is_named_unless_the_address_is_exempt(monkeypatch: p
     assert "proxy" not in str(mapper.from_wire(refused))
 
 
+def test_a_proxy_that_wants_a_user_is_told_at_once_with_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    mapper = ErrorMapper(provider=ProviderConfig(name="p", api_base="https://models.example/v1"))
+
+    in_tunnel = mapper.from_wire(httpx.ProxyError("407 Proxy Authentication Required"))
+    for mapped in (in_tunnel, mapper.from_response(407, "<html>no</html>", {})):
+        assert (mapped.retryable, mapped.unreachable) == (False, False)
+        assert str(mapped).endswith(
+            "name your user and password in the proxy's variable: http://USER:PASSWORD@HOST:PORT"
+        )
+    assert "cannot be reached through the proxy in https_proxy: 407" in str(in_tunnel)
+    assert mapper.from_wire(httpx.ProxyError("502 Bad Gateway")).retryable
+    assert "answer through the proxy in https_proxy: gone" in str(mapper.from_wire(httpx.RemoteProtocolError("gone")))
+
+
 def test_an_answer_that_is_none_names_the_server() -> None:
     error = MAPPER.protocol("said nothing")
     assert isinstance(error, ModelProtocolError)

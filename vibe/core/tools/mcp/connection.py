@@ -88,6 +88,7 @@ _STATUS = {
     403: "refused access (HTTP 403): check what the key may do",
     404: "has no MCP endpoint at {where} (HTTP 404): check url",
     405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
+    407: "is behind a proxy that refused you (HTTP 407): name your user and password in the proxy's variable",
     429: "is asked too often (HTTP 429): wait before the next call",
 }
 """Descriptions of HTTP statuses, each with advice."""

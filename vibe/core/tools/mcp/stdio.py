@@ -108,7 +108,7 @@ class ServerProcess:
         self._log = log
         self.rubbish = 0
         self.flaw = ""
-        self.on_end: Callable[[], None] | None = None
+        self.on_end: Callable[[], object] = str
         self._spread = bytearray()  # A message that is written over several lines, as far as it has come.
         self._sending = anyio.CancelScope()
         self._sent = anyio.Event()
@@ -133,8 +133,9 @@ class ServerProcess:
                 # A process that ends closes its output first, and has an exit code a moment later.
                 with anyio.move_on_after(EXIT_CODE_SECONDS):
                     await self.process.wait()
-        if self.on_end is not None:
-            self.on_end()
+                if self.process.returncode is None and not self._sent.is_set():
+                    self.flaw = "it closed its output, and went on running"
+        self.on_end()
         while await read_ready(self._stdout):
             pass
 

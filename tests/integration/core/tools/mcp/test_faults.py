@@ -114,6 +114,7 @@ async def test_the_last_words_of_an_earlier_process_are_not_those_of_the_next(tm
     ("fault", "words"),
     [
         ("hang", "did not answer echo within 0.5 s"),
+        ("mute", "is broken: it closed its output, and went on running while echo ran"),
         ("long-line", "is broken: it sent a message of more than 33554432 bytes while echo ran"),
     ],
 )
