@@ -62,7 +62,7 @@ def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
         with suppress(ValueError):
             name = f"[{ipaddress.IPv6Address(name)}]"
         host, _, port = name.rpartition(":")
-        scheme, name = (USUAL_PORTS[port], host) if port in USUAL_PORTS else ("all", name)
+        scheme, name = (USUAL_PORTS[port], host) if ":" in name and port in USUAL_PORTS else ("all", name)
         yield f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
 
 

@@ -297,10 +297,8 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         """Build an error whose message quotes the provider and gives advice."""
         code = f" (HTTP {status})" if status is not None else ""
         quote = self.quoted(words)
-        variable = self.provider.api_key_env_var
-        advice = ADVICE[kind].format(
-            endpoint=self.endpoint, key=variable or "the key", trust=trust_advice(f"{status or ''}{words}")
-        )
+        key = self.provider.api_key_env_var or "the key"
+        advice = ADVICE[kind].format(endpoint=self.endpoint, key=key, trust=trust_advice(str(status or words)))
         message = f"provider {self.provider.name!r} {problem}{code}{': ' + quote if quote else ''}; {advice}"
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 

@@ -8,7 +8,7 @@ from random import Random
 import anyio
 from msgspec import Struct, field, structs
 
-from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
+from vibe.core.llm.errors import ModelError, ModelProtocolError
 from vibe.core.llm.port import Completion, Delta, ModelObserver, ModelRequest, Notice, RetryNotice, WrappingBackend
 
 
@@ -128,8 +128,7 @@ class RetryingBackend(WrappingBackend):
                 self._tries.completed += 1
                 self._reached = True
                 return completion
-            unreachable = failure.unreachable
-            self._reached = self._reached or not unreachable
+            self._reached = self._reached or not failure.unreachable
             if attempt == 1:
                 deadline = self.clock() + self.policy.max_total_seconds
             misunderstood += isinstance(failure, ModelProtocolError)
@@ -141,9 +140,11 @@ class RetryingBackend(WrappingBackend):
             completed = self._tries.completed
             if self.clock() + wait <= give_up_at:
                 observer.notice(
-                    RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure), unreachable=unreachable)
+                    RetryNotice(
+                        attempt=attempt, wait_seconds=wait, reason=str(failure), unreachable=failure.unreachable
+                    )
                 )
-                if unreachable:
+                if failure.unreachable:
                     self._tries.is_unreachable = True
                     await self._tries.take_turn(call)
             if self.clock() + wait > give_up_at and completed == self._tries.completed:
