@@ -436,7 +436,7 @@ def _waits_for(step: StepView, plan: PlanView) -> str:
         return one_line(f"waits for {', '.join(step.waits.step_ids)} ({why})", 400)
     if step.waits is not None and step.waits.waits_for == "retry":
         return "tries again soon"
-    return "queued" if plan.status == "active" else ""
+    return "queued" if plan.status == "active" and plan.ended_at is None else ""
 
 
 def _silence(step: StepView, now: float) -> float:

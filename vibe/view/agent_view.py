@@ -36,6 +36,7 @@ VERBS = {
     "web_fetch": "fetch",
     "ask_user_question": "ask",
     "propose_plan": "propose",
+    PLAN_TOOL: "propose",
 }
 """Verbs that people would use for our tools, by the tool's name."""
 HOST_TOOL, ASKING_TOOL = "command", "ask_user_question"

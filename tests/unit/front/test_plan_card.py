@@ -249,6 +249,7 @@ def test_the_way_back_has_a_row_of_its_own_where_it_does_not_fit() -> None:
 def test_the_record_of_a_plan_whose_process_died_says_so_and_how_it_goes_on() -> None:
     view = quickstart()
     lose(view, "")
+    assert not any("queued" in line for line in lines_of(view))
     assert (
         text_of(record(plan_of(view), 100)[-1]).strip() == "Plan interrupted · 1:20 · continue with: vibe plan resume"
     )

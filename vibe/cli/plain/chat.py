@@ -26,6 +26,7 @@ from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
 from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import counted, one_line, plain
+from vibe.view.agent_view import in_verbs
 
 RESULT_LENGTH = 200
 INDENT = "  "
@@ -82,7 +83,7 @@ def _line(event: e.Event) -> str:
     if isinstance(event, e.WarningEvent | e.ErrorEvent):
         return one_line(problem_text(event), 1_000)
     if isinstance(event, e.ToolCallEvent):
-        return "" if event.tool == SHELL else f"* {one_line(event.summary or event.tool)}"
+        return "" if event.tool == SHELL else f"* {one_line(in_verbs(event.tool, event.summary or event.tool))}"
     if isinstance(event, e.ToolResultEvent):
         return _result(event)
     if isinstance(event, e.ToolServerEvent):
