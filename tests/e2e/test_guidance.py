@@ -115,7 +115,10 @@ def test_a_trusted_project_teaches_everything(taught: Taught, tmp_path: Path) ->
     canary = tmp_path / "canary"
     a_whole_project(taught, canary)
     taught.write(".vibe/tools/mine.py", "")
-    assert taught.vibe("trust", "add").out == f"{taught.root} is trusted now\n"
+    said, power = taught.vibe("trust", "add").out.splitlines()
+    assert said == f"{taught.root} is trusted now"
+    assert power.startswith("with its settings, calls run unasked (")
+    assert power.endswith(".vibe/agents/default.toml:2: auto_approve = true)")
     taught.says(call("bash", command="ls"), call("read_file", path="lib/a.py"))
 
     record = taught.ask()
