@@ -27,7 +27,7 @@ KINDS = ("agents", "commands", "config.toml", "hooks.toml", "plans", "prompts", 
 """The names in a ``.vibe`` folder that are read."""
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
 POWERS: Mapping[str, str] = MappingProxyType({
-    "calls run unasked": r"auto_approve|approved|planner\.auto_run|tools\..*\.(permission|allowlist|read_only_sandbox)",
+    "calls run unasked": r'auto_approve|approved|planner\.auto_run|tools.*\.(permission|allowlist|read_\w+(?= = "a))',
     "the sandbox is off": r"sandbox\.mode",
     "commands reach more": r"sandbox\.(network|unix_sockets|writable|readable)",
     "programs run": r"enable_experimental_hooks|tool_paths|(worktree|cluster)\.setup|mcp_servers.*\.command",

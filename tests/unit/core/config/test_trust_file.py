@@ -153,6 +153,7 @@ def test_the_powers_that_a_projects_settings_take_are_said(tmp_path: Path, setti
         "auto_approve = false",
         'sandbox = { mode = "required", network = "loopback", writable = [], max_memory_mb = 100 }',
         'tools.bash = { permission = "never", denylist = ["rm"], allowlist = [] }',
+        'tools.bash.read_only_sandbox = "off"',
         'active_model = "x"\ninstructions = "auto_approve = true"',
     ],
 )
