@@ -28,7 +28,7 @@ from planner.state.changes import TOO_LATE
 from planner.state.decide import carry_out, decide
 from planner.state.lists import result_of_list
 from planner.state.outcome import BUDGET_REASON, RunResult, result_of
-from planner.state.schedule import schedule_of
+from planner.state.schedule import MOST_PARKED, schedule_of
 from planner.state.state import ACTIVE, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
@@ -78,8 +78,6 @@ STOPPED_SECONDS = 5.0
 PAUSING = "pausing, still at work: {}; agents stop at a safe point, commands when done, questions once answered{}"
 NO_AGENT = "a program does step {!r}, not an agent: it hears nothing"
 NOT_HEARD = "the agent of step {!r} is done: once the step has ended, `vibe plan retry` takes a --message"
-MOST_HELD = 64
-"""The most steps at once that are announced as waiting for others' files."""
 
 _ENDS = frozenset({e.PlanPausedEvent, e.PlanCompletedEvent})
 """The facts that are announced only once they are on disk."""
@@ -294,7 +292,7 @@ class Dispatcher:
                 self._held.pop(step_id, None)
                 continue
             holders = schedule.queue.conflicting(step_id, self._state.running)
-            if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_HELD):
+            if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_PARKED):
                 self._held[step_id] = holders
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
 

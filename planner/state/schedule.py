@@ -402,8 +402,8 @@ def align_steps(state: State, plan: Plan) -> None:
 
 
 _UNPARKED: Glob = ()
-MOST_PARKED = 64
-"""The number of latest parked steps that a queue remembers, to report that they wait for others' files."""
+MOST_PARKED = 32
+"""The most steps at once that are announced as waiting for others' files. Each is told anew as one of these ends."""
 
 
 class _Group(Struct):
@@ -490,7 +490,8 @@ class ReadyQueue:
         if group.ranks:
             group.place = claim[0] if claim else _UNPARKED
             self._enter(group.ranks[0], claim, group.place)
-            self._parked.extend(group.ranks[:MOST_PARKED])
+            if self._files(claim):
+                self._parked.extend(group.ranks[:MOST_PARKED])
         else:
             del self._groups[claim]
 

@@ -30,7 +30,9 @@ CLAIMS = st.one_of(
 
 @settings(max_examples=250, deadline=None)
 @given(claims=st.lists(CLAIMS, min_size=1, max_size=12), data=st.data())
-def test_pop_takes_the_best_step_that_meets_no_running_one(claims: list[Claim], data: st.DataObject) -> None:
+def test_pop_takes_the_best_step_that_meets_no_running_one_and_only_others_are_parked(
+    claims: list[Claim], data: st.DataObject
+) -> None:
     ids = [f"s{number}" for number in range(len(claims))]
     claim_by_id = dict(zip(ids, claims, strict=True))
     queue = ReadyQueue(ids, claim_by_id)
@@ -58,6 +60,9 @@ def test_pop_takes_the_best_step_that_meets_no_running_one(claims: list[Claim], 
             if popped is not None:
                 waiting.remove(popped)
                 running.add(popped)
+        for parked in queue.parked():
+            held = [claim_by_id[other] for other in running if other != parked]
+            assert move == "release" or any(claims_overlap(claim_by_id[parked], other) for other in held)
 
 
 def test_steps_after_one_directory_run_in_order_one_by_one() -> None:
@@ -70,3 +75,13 @@ def test_steps_after_one_directory_run_in_order_one_by_one() -> None:
         assert pop(queue) is None
         queue.release(step_id)
     assert pop(queue) is None
+
+
+def test_steps_without_files_never_wait_for_those_of_others() -> None:
+    ids = [f"s{number}" for number in range(100)]
+    queue = ReadyQueue(ids, dict.fromkeys(ids, NOTHING), dict.fromkeys(ids[50:], "each"), {"each": 2})
+    for step_id in ids:
+        queue.push(step_id)
+
+    while pop(queue) is not None:
+        assert queue.parked() == []
