@@ -109,6 +109,8 @@ def is_deep(value: object, most: int) -> bool:
     inner: list[object] = [value]
     for _ in range(most):
         inner = [one for outer in inner for one in _parts(outer)]
+        if not inner:
+            break
     return any(isinstance(one, dict | list) for one in inner)
 
 

@@ -244,7 +244,8 @@ def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Chang
     step = view.step_of(agent)
     if step is not None:
         step.set_current(agent)
-    return tuple(part.key for part in (agent, step, entry) if part is not None)
+    keys = (agent.key,) if step is None else (agent.key, step.key)
+    return keys if entry is None else (*keys, entry.key)
 
 
 def _drop_oldest(view: View, busy: AgentView | None) -> Changed:
