@@ -32,7 +32,7 @@ from vibe.shell.process.runner import (
 from vibe.shell.sandbox.confinement import Place
 from vibe.system.failing_lines import failing_line, failing_part
 from vibe.system.programs import command_environ
-from vibe.system.redaction import redact
+from vibe.system.redaction import Mask, PieceMask, redact
 
 TOOL_NAME = "command"
 """The name under which events announce these commands."""
@@ -55,10 +55,12 @@ class HostCommands:
     """Runs the shell commands of one attempt in the workspace of its ``context``, and announces each.
 
     Their output is kept in the file that ``log`` returns; calling ``log`` blocks. Secrets are masked in events and in
-    that file, but not in what ``run`` returns.
+    that file, and those of tools' output in what ``run`` returns too, since models are told that.
     """
 
     def __init__(self, context: AgentContext, task: StepTask, log: Callable[[], Path]) -> None:
+        self.masked = partial(redact, environ=context.environ)
+        """Returns a text with its secrets masked."""
         self._log = OutputLog(log, self.masked)
         self._attempt = task.attempt
         self._run_context = context.run
@@ -67,10 +69,6 @@ class HostCommands:
         self._environ = context.environ
         self._variables = task.variables
         self._sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
-
-    def masked(self, text: str) -> str:
-        """Return the text with its secrets masked."""
-        return redact(text, self._environ)
 
     async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
         """Run one command to its end.
@@ -87,17 +85,17 @@ class HostCommands:
             return await self._run(command, purpose=purpose)
 
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
-        call_id = uuid4().hex
+        call_id, shown = uuid4().hex, self.masked(command)
         event = ToolCallEvent(
             tool_call_id=call_id,
             tool=TOOL_NAME,
-            arguments={"command": command, "purpose": purpose.value},
-            summary=f"{purpose.value}: {command}",
+            arguments={"command": shown, "purpose": purpose.value},
+            summary=f"{purpose.value}: {shown}",
         )
         self._sink.publish(event)
         self._log.note(f"== {self._heading(purpose)}\n$ {command}")
         try:
-            result, notes = await self._ended(command, purpose, partial(self._show, call_id))
+            result, notes = await self._ended(command, purpose, partial(self._show, call_id, PieceMask(self.masked)))
         except BaseException:
             await self._close_log("stopped before it ended")
             raise
@@ -109,7 +107,7 @@ class HostCommands:
             content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
             duration_s=result.duration_s,
             display=CommandDisplay(
-                command=command,
+                command=shown,
                 exit_code=None if result.timed_out or result.lost else result.exit_code,
                 duration_s=result.duration_s,
                 timed_out=result.timed_out,
@@ -118,8 +116,8 @@ class HostCommands:
         self._sink.publish(event)
         return result
 
-    async def _show(self, call_id: str, piece: OutputPiece) -> None:
-        text = self.masked(piece.text)
+    async def _show(self, call_id: str, masked: PieceMask, piece: OutputPiece) -> None:
+        text = masked(piece.text, piece.stream)
         event = ToolStreamEvent(
             tool_call_id=call_id, tool=TOOL_NAME, text=text, stream=piece.stream, dropped_bytes=piece.dropped_bytes
         )
@@ -145,7 +143,7 @@ class HostCommands:
                     environ=shell.command.environ,
                     timeout=self._run_context.verify_seconds if is_check else None,
                     on_output=show,
-                    limit=OutputLimit(log=self._log),
+                    limit=OutputLimit(log=self._log, masked=Mask(self._environ).printed),
                 )
             finally:
                 set_aside = await shell.put_aside()

@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import VibeCommand, command_step
+from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
@@ -103,3 +106,54 @@ def test_output_is_shown_as_it_comes_where_it_is_asked_for(vibe: VibeCommand, wr
 
     assert "[s] | one\n" in ended.out
     assert "[s] | two\n" in ended.out
+
+
+KEY_LINE = "MIIEpAIBAAKCAQEA1234abcdefgh"
+PRINTED = [
+    "-----BEGIN RSA PRIVATE KEY-----",
+    *[KEY_LINE] * 4,
+    "-----END RSA PRIVATE KEY-----",
+    "one line",
+    "other line",
+]
+SLOWLY = (
+    """while IFS= read -r line; do echo "$line"; sleep 0.25; done < printed; printf 'token: '; sleep 1; echo hunter22"""
+)
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+@pytest.mark.parametrize("kind", ["command", "check"])
+def test_a_secret_is_masked_wherever_its_output_is_cut_into_events(
+    vibe: VibeCommand, write_plan: WritePlan, executor: str, kind: str
+) -> None:
+    (vibe.workdir / "printed").write_text("\n".join((*PRINTED, "")))
+    vibe.environ |= {"DEPLOY_SECRET": "one line\nother line"}
+    command, checks = ("true", [SLOWLY]) if kind == "check" else (SLOWLY, [])
+
+    ended = vibe.process(
+        "plan", "run", write_plan(command_step("s", command, verify=checks)), "--output", "streaming",
+        "--executor", executor,
+    )  # fmt: skip
+
+    shown = "".join(line["text"] for line in ended.lines if line["type"] == "tool.stream")
+    assert ended.code == 0
+    for text in (shown, log_of(vibe, "s").read_text().replace(SLOWLY, ""), ended.out.replace("echo hunter22", "")):
+        for secret in (KEY_LINE, "one line", "other line", "hunter22"):
+            assert secret not in text
+    assert shown.count("[redacted]") == 3  # the key, the value of two lines, and the token
+
+
+def test_a_model_is_told_what_a_check_printed_without_secrets(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer
+) -> None:
+    (vibe.workdir / "printed").write_text("a line\ns3cr3t-of-mine\n")
+    vibe.environ |= {"DEPLOY_TOKEN": "s3cr3t-of-mine"}
+    server.enqueue(*[Reply(text="done")] * 3)
+    step = {"id": "s", "title": "S", "mode": "code", "prompt": "Go.", "writes": ["a.txt"]}
+
+    ended = vibe("plan", "run", write_plan({**step, "verify": ["cat printed; false"]}), "--auto-approve")
+
+    told = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert ended.code == 1
+    assert "a line\n[redacted]" in told[1]
+    assert "s3cr3t-of-mine" not in f"{told}{ended}"

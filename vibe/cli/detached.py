@@ -20,7 +20,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.streams import OutputStream
 from vibe.core.config.paths import VibePaths
-from vibe.system.redaction import Mask
+from vibe.system.redaction import Mask, PieceMask
 
 LOG = "detached.log"
 BEGINNINGS = (PlanStartedEvent, PlanResumedEvent, UserMessageEvent, ModelStartedEvent)
@@ -35,11 +35,11 @@ class LogText(io.TextIOWrapper):
     def __init__(self, descriptor: int, environ: Mapping[str, str]) -> None:
         buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=True))
         super().__init__(buffer, encoding="utf-8", errors="replace", line_buffering=True)
-        self._mask = Mask(environ)
+        self._mask = PieceMask(Mask(environ).printed)
 
     def write(self, text: str, /) -> int:
         """Write the text with secrets masked."""
-        super().write(self._mask.printed(text))
+        super().write(self._mask(text))
         return len(text)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
+from operator import eq
 from typing import Any, cast
 
 MASK = "[redacted]"
@@ -63,6 +65,8 @@ Repetitions that are followed by something have a limit, so that the time is pro
 _SIGNS = "".join(sorted({sign for signs, _, _ in _KNOWN_KEYS for sign in signs}))
 LONGEST = 20 * 1024
 """The longest secret that is searched for. Only a longer one may be split by ``safe_cut``."""
+PIECE_CONTEXT = 256
+"""Characters before a piece of text that are looked at with it."""
 _CUTS = 32
 """The most places that are tried for a cut."""
 _STEP = LONGEST // 16
@@ -89,10 +93,8 @@ class Mask:
     """Removes secrets from what tools print, but keeps anything that merely could be one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        values = _values(environ)
-        exact = sorted((value for value in values if not _HARMLESS.fullmatch(value)), key=len, reverse=True)
-        self._exact = exact
-        self._values = re.compile("|".join(map(re.escape, exact)))
+        self._exact = [value for value in _values(environ) if not _HARMLESS.fullmatch(value)]
+        self._values = re.compile("|".join(map(re.escape, self._exact)))
 
     def known(self, text: str) -> str:
         """Return ``text`` without the values of secret variables.
@@ -108,6 +110,24 @@ class Mask:
     def inside(self, value: Any) -> Any:
         """Return JSON data with ``printed`` applied to every text in it."""
         return each_text(value, self.printed)
+
+
+class PieceMask:
+    """Masks texts that come in pieces: each as a part of its text, since what was before may make a secret of it."""
+
+    def __init__(self, masked: Callable[[str], str]) -> None:
+        self._masked = masked
+        self._before: dict[str, str] = {}
+
+    def __call__(self, piece: str, stream: str = "") -> str:
+        """Return the next piece of a stream without secrets. Of one that began before, only the mask is left."""
+        before = self._before.get(stream, "")
+        whole = before + piece
+        key = whole.rfind("-----BEGIN ", -LONGEST)
+        is_open = key >= 0 and "-----END " not in whole[key:]
+        self._before[stream] = whole[-max(PIECE_CONTEXT, len(whole) - key if is_open else 0) :]
+        shown = self._masked(whole)
+        return shown[sum(takewhile(bool, map(eq, self._masked(before), shown))) :]
 
 
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -171,8 +191,12 @@ def _mask_of(found: re.Match[str]) -> str:
 
 
 def _values(environ: Mapping[str, str]) -> list[str]:
-    return [
-        value
-        for name, value in environ.items()
-        if len(value) >= SHORTEST and _MASKED_NAME.search(name) and not _AUTHOR.search(name)
-    ]
+    """Return the values of secret variables, the longest first.
+
+    Lines of a value are secrets too, since not all of them may be printed together. The first and the last line of a
+    key are not: other keys are recognized by these.
+    """
+    values = {value for name, value in environ.items() if _MASKED_NAME.search(name) and not _AUTHOR.search(name)}
+    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
+    secrets = values | {line for line in lines if not (line.startswith("-----") or _HARMLESS.fullmatch(line))}
+    return sorted((secret for secret in secrets if len(secret) >= SHORTEST), key=len, reverse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from vibe.core.tools.gate import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.process.capture import Capture
 from vibe.shell.process.runner import OutputLimit, child_environ, run_command
-from vibe.system.redaction import LONGEST, MASK, Mask, redact, safe_cut
+from vibe.system.redaction import LONGEST, MASK, Mask, PieceMask, redact, safe_cut
 
 ENVIRON = {
     "PATH": "/usr/bin:/bin",
@@ -188,3 +189,46 @@ async def test_what_is_shown_live_holds_no_part_of_a_secret(pieces: int) -> None
 )
 def test_a_count_of_tokens_is_no_token(text: str, shown: str) -> None:
     assert redact(text, {}) == shown
+
+
+MANY_LINES = "first line of it\n  second line of it\nlast line of it"
+
+
+@pytest.mark.parametrize("secret", ["x7Jq-very-secret-1", "corr3ct horse", *TOKENS, KEY])
+@pytest.mark.parametrize("size", [3, 7, 40])
+def test_no_secret_comes_through_whole_in_pieces(secret: str, size: int) -> None:
+    text, part = f"before {secret} after\n", secret if secret.startswith("-----") else secret.rpartition(" ")[2]
+    for masked in (Mask(ENVIRON).printed, partial(redact, environ=ENVIRON)):
+        piece_mask = PieceMask(masked)
+        shown = "".join(piece_mask(text[start : start + size]) for start in range(0, len(text), size))
+        assert part not in shown
+        assert shown.startswith("before ")
+        assert shown.endswith(" after\n")
+        assert shown.count("MIIE") <= 1
+
+
+def test_what_is_no_secret_comes_through_unchanged_in_pieces() -> None:
+    text = "\n".join((*HARMLESS, "token: ", "a password is asked for: ", "-----BEGIN CERTIFICATE-----", "MIIE")) * 40
+    piece_mask = PieceMask(Mask(ENVIRON).printed)
+    assert "".join(piece_mask(text[start : start + 9]) for start in range(0, len(text), 9)) == text
+
+
+def test_streams_are_masked_each_by_itself() -> None:
+    piece_mask = PieceMask(Mask(ENVIRON).printed)
+    pieces = [("Bearer ", "out"), ("words\n", "err"), ("abcdefgh1234", "out")]
+    assert [piece_mask(*piece) for piece in pieces] == ["Bearer ", "words\n", MASK]
+
+
+def test_lines_of_a_secret_are_secrets_but_not_those_that_other_keys_begin_with() -> None:
+    environ = {"DEPLOY_SECRET": MANY_LINES, "DEPLOY_KEY": f"{KEY}\n"}
+    mask = Mask(environ)
+    for masked in (mask.printed, mask.known, partial(redact, environ=environ)):
+        assert masked(MANY_LINES) == MASK
+        assert masked("+ second line of it\n") == f"+ {MASK}\n"
+        assert masked("MIIEpAIBAAKCAQEA1234\n") == f"{MASK}\n"
+    assert mask.printed(TOKENS[-1]) == MASK
+
+
+def test_of_two_secrets_of_which_one_begins_like_the_other_nothing_is_left() -> None:
+    environ = {"A_TOKEN": "abcdefgh", "B_TOKEN": "abcdefgh-and-more"}
+    assert redact("it is abcdefgh-and-more.", environ) == f"it is {MASK}."

@@ -28,6 +28,7 @@ from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
 from vibe.system.racing import shielded
+from vibe.system.redaction import Mask
 
 PROMPT_ACCOUNT = "this run"
 TAKEN_BACK = "the user has put these files back to what they were before your changes:"
@@ -252,7 +253,8 @@ class Conversation:
             raise UsageError("!COMMAND: say what to run in your shell")
         with self._busy():
             workdir, environ = self.setup.opening.workdir, self._parts.host.environ
-            result = await run_for_user(command, workdir, environ, self._sink, in_colour=in_colour)
+            mask = Mask(self.setup.engine.environ)
+            result = await run_for_user(command, workdir, environ, self._sink, mask, in_colour=in_colour)
             if tell_model:
                 self.session.transcript.append(UserMessage(as_message(command, result)))
             return result

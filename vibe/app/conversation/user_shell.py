@@ -15,6 +15,7 @@ from vibe.shell.process.port import CommandOrder
 from vibe.shell.process.screen import shown
 from vibe.system.plain_text import plain
 from vibe.system.programs import command_environ
+from vibe.system.redaction import Mask, PieceMask
 
 SHELL = "shell"
 """The tool name in the events of such a command."""
@@ -24,20 +25,21 @@ NO_PAGER = MappingProxyType(dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SY
 
 
 async def run_for_user(
-    command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink, *, in_colour: bool = False
+    command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink, mask: Mask, *, in_colour: bool = False
 ) -> runner.CommandResult:
     """Run a line in the user's shell, unconfined and without input. Cancelling ends it with everything it started.
 
-    With ``in_colour`` it prints to a terminal.
+    With ``in_colour`` it prints to a terminal. ``mask`` removes secrets from what it prints, since a model is told it.
 
     Raises:
         CommandStartError: it can't be started.
     """
-    call_id = uuid4().hex
+    call_id, live = uuid4().hex, PieceMask(mask.printed)
 
     async def show(piece: runner.OutputPiece) -> None:
+        text = live(piece.text, piece.stream)
         event = ToolStreamEvent(
-            tool_call_id=call_id, tool=SHELL, text=piece.text, stream=piece.stream, dropped_bytes=piece.dropped_bytes
+            tool_call_id=call_id, tool=SHELL, text=text, stream=piece.stream, dropped_bytes=piece.dropped_bytes
         )
         sink.publish(event)
 
@@ -45,7 +47,7 @@ async def run_for_user(
     status, display = "cancelled", CommandDisplay(command=command)
     content, seconds = "", 0.0
     try:
-        argv, limit = tuple(_argv(command, environ)), runner.OutputLimit(raw=in_colour)
+        argv, limit = tuple(_argv(command, environ)), runner.OutputLimit(raw=in_colour, masked=mask.printed)
         variables = {**command_environ(environ), **NO_PAGER}
         order = CommandOrder(argv=argv, cwd=workdir, environ=variables, limit=limit)
         running = await runner.RunningCommand.start(order, in_terminal=in_colour)

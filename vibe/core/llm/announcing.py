@@ -23,6 +23,7 @@ from vibe.core.llm.port import CallDelta, Delta, Notice, RetryNotice
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import CHARS_PER_TOKEN
 from vibe.core.messages import Spending, Spent, Usage, total_of
+from vibe.system.redaction import PieceMask
 
 WAIT = "model.wait"
 """The code of the warning that a model call waits for its turn; the agent's next event ends the wait."""
@@ -34,8 +35,6 @@ ARGUMENTS_BATCH = 64
 """Characters of a call's arguments that are collected before the whole words among them are announced."""
 _LINE_END = r"\n"
 """A line end as it is written inside a JSON string."""
-ARGUMENTS_CONTEXT = 64
-"""Characters before a piece that are checked with it, since they may make a secret of it."""
 
 
 class CallAnnouncer(Struct, eq=False):
@@ -156,7 +155,7 @@ class CallAnnouncer(Struct, eq=False):
     def _announce_arguments(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
         """Announce a call when its first piece arrives, and then its arguments in batches."""
         is_first = piece.index not in self._calls
-        text = self._calls.setdefault(piece.index, _Arguments()).take(piece.arguments, masked)
+        text = self._calls.setdefault(piece.index, _Arguments(PieceMask(masked))).take(piece.arguments)
         if is_first or text:
             event = ToolArgumentsEvent(
                 message_id=self.message_id,
@@ -170,32 +169,17 @@ class CallAnnouncer(Struct, eq=False):
 
 
 class _Arguments(Struct):
-    """The arguments of one call as they stream in.
+    """The arguments of one call as they stream in. ``waiting`` has not been announced yet."""
 
-    ``waiting`` has not been announced yet; ``announced_end`` is the end of what has been.
-    """
-
-    announced_end: str = ""
+    masked: PieceMask
     waiting: str = ""
-    is_closed: bool = False
 
-    def take(self, text: str, masked: Callable[[str], str]) -> str:
-        """Add a piece, and return what can be announced now: whole words with secrets masked, or nothing.
-
-        If a secret may have begun in what was announced already, nothing more is: the ``tool.call`` event will show
-        the arguments masked as a whole.
-        """
+    def take(self, text: str) -> str:
+        """Add a piece, and return what can be announced now: whole words with secrets masked, or nothing."""
         self.waiting += text
-        if self.is_closed or len(self.waiting) < ARGUMENTS_BATCH:
+        if len(self.waiting) < ARGUMENTS_BATCH:
             return ""
         word, line = self.waiting.rfind(" "), self.waiting.rfind(_LINE_END)
         cut = max(word + 1, line + len(_LINE_END) if line >= 0 else 0)
-        if cut == 0:
-            return ""
         piece, self.waiting = self.waiting[:cut], self.waiting[cut:]
-        before, both = masked(self.announced_end), masked(self.announced_end + piece)
-        if not both.startswith(before) or "-----BEGIN" in both:
-            self.is_closed = True
-            return ""
-        self.announced_end = (self.announced_end + piece)[-ARGUMENTS_CONTEXT:]
-        return both[len(before) :]
+        return self.masked(piece)

@@ -35,7 +35,7 @@ from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import described, error_as
 from vibe.system.racing import bare_task_group, foreign_code
-from vibe.system.redaction import Mask, redact
+from vibe.system.redaction import Mask, PieceMask, redact
 
 SIDE_BY_SIDE = 8
 """The most read-only calls of one answer that run at once."""
@@ -131,14 +131,12 @@ class ToolExecutor:
         self._sink = sink
         self._turns = turns
         self._mask = Mask(context.environ)
+        self.masked = self._mask.printed
+        """Returns a text without the secrets in this agent's environment and anything that looks like a secret."""
         ask = context.user_input_callback
         self._ask = None if ask is None else partial(announcing, ask, sink)
         if context.background is not None:
-            context.background.announce(sink, self._mask.printed)
-
-    def masked(self, text: str) -> str:
-        """Return ``text`` without the secrets in this agent's environment and anything that looks like a secret."""
-        return self._mask.printed(text)
+            context.background.announce(sink, self.masked)
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
         """Run the calls of one answer.
@@ -179,7 +177,7 @@ class ToolExecutor:
         """Announce which calls wait for others of the same answer."""
         at_once = len(tuple(takewhile(lambda item: item.read_only, pending[:SIDE_BY_SIDE])))
         for item in pending[max(at_once, 1) :]:
-            summary = self._mask.printed(item.summary)
+            summary = self.masked(item.summary)
             self._sink.publish(e.ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
 
     def _prepare(self, call: ToolCall) -> _PendingCall:
@@ -221,8 +219,8 @@ class ToolExecutor:
             tool_call_id=item.call.id,
             tool=item.name,
             arguments=self._mask.inside(item.arguments),
-            summary=self._mask.printed(item.summary),
-            raw=item.raw and self._mask.printed(item.raw),
+            summary=self.masked(item.summary),
+            raw=item.raw and self.masked(item.raw),
         )
         self._sink.publish(event)
         try:
@@ -299,7 +297,7 @@ class ToolExecutor:
 
     def _question(self, item: _PendingCall) -> e.ApprovalRequestEvent:
         """Return a draft of the approval request: all that is known without looking at what the call touches."""
-        shown, summary, call_id = self._mask.inside(item.arguments), self._mask.printed(item.summary), item.call.id
+        shown, summary, call_id = self._mask.inside(item.arguments), self.masked(item.summary), item.call.id
         return e.ApprovalRequestEvent(
             request_id="", tool_call_id=call_id, tool=item.name, arguments=shown, summary=summary, rule=""
         )
@@ -321,7 +319,7 @@ class ToolExecutor:
         except BaseException as error:  # a failed preview doesn't keep the user from being asked
             if is_open and isinstance(error, ToolError):
                 raise
-        diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
+        diff = self.masked(encodable(outlook.diff)) if is_open else ""
         display = self._masked_display(outlook.display) if is_open else None
         return structs.replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
 
@@ -336,10 +334,10 @@ class ToolExecutor:
 
     async def _run(self, item: _PendingCall, tool: AnyTool, context: InvokeContext) -> str:
         takes_no_turn = tool.read_only or not tool.changes_files or item.only_read
-        turns = None if takes_no_turn else self._turns
+        turns, masked = None if takes_no_turn else self._turns, PieceMask(self.masked)
         async with nullcontext() if turns is None else turns(waits_told(self._sink)):
             item.started = perf_counter()  # Waiting for a person or for a turn does not count.
-            result = await tool.execute(item.args, context, lambda event: self._show(item, event))
+            result = await tool.execute(item.args, context, lambda event: self._show(item, event, masked))
         item.told = convert({name: getattr(tool, name)(result) for name in _Told.__struct_fields__}, _Told)
         item.display = self._masked_display(tool.display(result))
         return item.told.format_result
@@ -359,10 +357,10 @@ class ToolExecutor:
         Git's own files are the exception: remote addresses in them contain tokens, and nobody edits those.
         """
         is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
-        return self._mask.known(content) if is_work else self._mask.printed(content)
+        return self._mask.known(content) if is_work else self.masked(content)
 
-    def _show(self, item: _PendingCall, event: ToolStreamLine) -> None:
-        text = self._mask.printed(encodable(event.message))
+    def _show(self, item: _PendingCall, event: ToolStreamLine, masked: PieceMask) -> None:
+        text = masked(encodable(event.message), event.stream)
         told = e.ToolStreamEvent(
             tool_call_id=item.call.id, tool=item.name, text=text, stream=event.stream, dropped_bytes=event.dropped_bytes
         )
@@ -391,7 +389,7 @@ class ToolExecutor:
             content=content,
             duration_s=perf_counter() - item.started,
             files_changed=tuple(map(encodable, item.told.files_changed)),
-            diff=self._mask.printed(encodable(item.told.diff)),
+            diff=self.masked(encodable(item.told.diff)),
             display=item.display,
             images=len(item.message.images),
         )

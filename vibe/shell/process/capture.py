@@ -24,8 +24,8 @@ MAX_BYTES = 32 * 1024 * 1024
 """Maximum size of one command's output in the log, in bytes. Of what follows only the end is kept."""
 MAX_TAIL = 256 * 1024
 """Size in bytes of the end that is kept of output beyond the maximum."""
-MAX_LINE = 16 * 1024
-"""Length in bytes beyond which a line is written in pieces. Secrets are looked for in each piece."""
+MAX_LINE = 64 * 1024
+"""Length in bytes beyond which a line is written in pieces."""
 ROOM = 512 * 1024
 """Bytes that may wait to be written before the reader of the command's pipes has to wait for the disk."""
 
@@ -63,14 +63,14 @@ class OutputLog:
         if len(data) > room:
             self._tail += data[max(room, 0) :]
             if len(self._tail) > 2 * MAX_TAIL:
-                del self._tail[:-MAX_TAIL]
+                del self._tail[: -MAX_TAIL - LONGEST]
             data = data[: max(room, 0)]
         if not data:
             return
         text = self._unfinished.pop(stream, b"") + data
-        end = text.rfind(b"\n") + 1
+        end = _whole_keys(text, text.rfind(b"\n") + 1)
         if not end and len(text) > MAX_LINE:
-            end = text.rfind(b" ") + 1 or len(text)  # cut at a space, since a secret is one word
+            end = _between_secrets(text, len(text) - LONGEST, self._masked)
         self._add(text[:end])
         if text[end:]:
             self._unfinished[stream] = text[end:]
@@ -81,10 +81,11 @@ class OutputLog:
             self._add(text + b"\n")
         self._unfinished.clear()
         if self._tail:
-            dropped = self._received - self._most - min(len(self._tail), MAX_TAIL)
-            if dropped > 0:
+            if (surplus := len(self._tail) - MAX_TAIL) > 0:
+                del self._tail[: _between_secrets(self._tail, surplus, self._masked)]
+            if dropped := self._received - self._most - len(self._tail):
                 self._add(f"[... {dropped} bytes were not kept ...]\n".encode())
-            self._add(bytes(self._tail[-MAX_TAIL:]).rstrip(b"\n") + b"\n")
+            self._add(bytes(self._tail).rstrip(b"\n") + b"\n")
             self._tail.clear()
         self._received = 0
 
@@ -106,6 +107,18 @@ class OutputLog:
         if data and not self._has_failed:
             self._parts.append(data)
             self.waiting += len(data)
+
+
+def _whole_keys(data: bytes | bytearray, end: int) -> int:
+    """Return ``end``, or where a private key begins that has not ended: its lines alone don't look like secrets."""
+    key = data.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
+    return end if key < 0 or data.find(b"-----END ", key, end) >= 0 else key
+
+
+def _between_secrets(data: bytes | bytearray, most: int, masked: Callable[[str], str]) -> int:
+    """Return where to cut: after ``most`` bytes, or before that so that no secret is cut in two."""
+    text = data[: most + LONGEST].decode(errors="surrogateescape")
+    return len(text[: safe_cut(text, masked)].encode(errors="surrogateescape"))
 
 
 LIVE_BYTES = 8_000
@@ -239,10 +252,9 @@ class Capture:
         """
         data, self.to_keep = self.to_keep, bytearray()
         if (masked := self._limit.masked) is not None:
-            text = data.decode(errors="surrogateescape")
-            end = len(text) if final else safe_cut(text, masked)
-            self.to_keep += text[end:].encode(errors="surrogateescape")
-            data = masked(text[:end]).encode(errors="surrogateescape")
+            end = len(data) if final else _between_secrets(data, len(data) - LONGEST, masked)
+            self.to_keep += data[end:]
+            data = self._without_secrets(data[:end])
         try:
             if self.file is None:
                 self.file = self._new_file()
@@ -302,9 +314,9 @@ class Capture:
         masked = self._limit.masked
         if masked is None:
             return bytes(self._head), bytes(self._tail)
-        head, tail = (part.decode(errors="surrogateescape") for part in (self._head, self._tail))
-        head, tail = masked(head[: safe_cut(head, masked)]), masked(tail[safe_cut(tail[: 3 * LONGEST], masked) :])
-        return head.encode(errors="surrogateescape"), tail.encode(errors="surrogateescape")
+        head = self._head[: _between_secrets(self._head, len(self._head) - LONGEST, masked)]
+        tail = self._tail[_between_secrets(self._tail, 2 * LONGEST, masked) :]
+        return self._without_secrets(head), self._without_secrets(tail)
 
     def _without_secrets(self, data: bytearray) -> bytes:
         if self._limit.masked is None:
@@ -318,24 +330,16 @@ class Capture:
         if not end and self._idle_calls > IDLE_CALLS and (words := WORDS.match(self._live)):
             end = words.end()
         if self._limit.masked is not None and not final:
-            key = self._live.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
-            if key >= 0 and self._live.find(b"-----END ", key, end) < 0:
-                end = key  # without the first line of a key, its other lines would not be seen as secrets
-        if end > LIVE_BYTES:
-            end -= self._skip_live(self._live_start(end - LIVE_BYTES))
+            end = _whole_keys(self._live, end)
+        if (surplus := end - LIVE_BYTES) > 0:
+            masked = self._limit.masked
+            end -= self._skip_live(surplus if masked is None else _between_secrets(self._live, surplus, masked))
         taken = bytes(self._live[:end])
         del self._live[:end]
         if not taken:
             return OutputPiece("")
         skipped, self._live_skipped = self._live_skipped, 0
         return OutputPiece(taken.decode(errors="replace"), self._stream, skipped)
-
-    def _live_start(self, least: int) -> int:
-        """Return how many bytes of live output to skip: ``least``, or fewer so that no secret is cut in two."""
-        if self._limit.masked is None:
-            return least
-        text = self._live[: least + LONGEST].decode(errors="surrogateescape")
-        return len(text[: safe_cut(text, self._limit.masked)].encode(errors="surrogateescape"))
 
     def _skip_live(self, count: int) -> int:
         self._live_skipped += count

@@ -391,6 +391,24 @@ async def test_the_users_own_command_is_run_and_told(rig: Rig) -> None:
     ]
 
 
+async def test_secrets_that_the_users_own_command_prints_are_told_to_no_one(rig: Rig) -> None:
+    rig.server.enqueue(Reply(text="I see"))
+    environ = {**rig.host.environ, "DEPLOY_TOKEN": "s3cr3t-of-mine", "DEPLOY_KEY": "first line of it\nlast line of it"}
+    async with Runtime(replace(rig.host, environ=environ)) as runtime:
+        conversation = await runtime.open_conversation(rig.opening(), rig.seat)
+        seen = await conversation.shell(
+            'echo "$DEPLOY_TOKEN"; echo "$DEPLOY_KEY" | tail -n 1; printf %s "$SERVED_KEY$HOME"'
+        )
+        await conversation.send("well?")
+
+    assert seen is not None
+    assert seen.stdout.startswith("[redacted]\n[redacted]\n")
+    shown = f"{rig.events.events} {asked(rig, 0)}"
+    assert "[redacted]" in shown
+    assert "s3cr3t-of-mine" not in shown.replace("$DEPLOY", "")
+    assert "last line of it" not in shown
+
+
 async def test_the_users_own_command_prints_in_colour_and_the_agent_is_told_without(rig: Rig) -> None:
     line = (
         r"test -t 1 && test -t 2 && ! test -t 0 && printf '10%%\r\033[32m100%%\033[0m\n' && printf err >&2; tty; exit 3"

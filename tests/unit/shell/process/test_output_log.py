@@ -49,6 +49,46 @@ def test_lines_of_both_streams_stay_whole_and_without_secrets(tmp_path: Path) ->
     assert path.read_text() == f"another line\nit is {MASK} indeed\nthe last\n"
 
 
+def test_a_key_is_masked_however_many_writes_its_lines_come_in(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    log = log_of(path)
+
+    for line in ("a line", "-----BEGIN PRIVATE KEY-----", *["MIIEpAIBAAKCAQEA1234"] * 30, "-----END PRIVATE KEY-----"):
+        log.feed("stdout", f"{line}\n".encode())
+        log.write()
+    log.feed("stdout", b"-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA1234\n")
+    log.write()
+    log.end()
+    log.write()
+
+    assert path.read_text().splitlines() == ["a line", MASK, MASK]
+
+
+def test_a_long_line_is_cut_between_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    log = log_of(path, most=10_000_000)
+    text = f"{WORD},".encode() * 20_000
+
+    for start in range(0, len(text), 65_536):
+        log.feed("stdout", text[start : start + 65_536])
+        log.write()
+    log.end()
+    log.write()
+
+    assert path.read_text() == f"{MASK}," * 20_000 + "\n"
+
+
+def test_the_end_that_is_kept_begins_with_no_part_of_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    log = log_of(path, most=100)
+
+    log.feed("stdout", b"x" * 99 + b"\n" + f"{WORD},".encode() * 60_000)
+    log.end()
+    log.write()
+
+    assert set(path.read_text().splitlines()[-1].split(",")) == {MASK, ""}
+
+
 def test_beyond_the_limit_the_end_is_kept_and_what_is_missing_is_said(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     log = log_of(path, most=100)
