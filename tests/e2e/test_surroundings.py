@@ -105,6 +105,17 @@ def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, wor
     assert "No space left" in ended.err
 
 
+@pytest.mark.parametrize("output", ["text", "json", "streaming"])
+def test_a_result_that_finds_no_room_is_told_whatever_it_says(
+    vibe: VibeCommand, write_plan: WritePlan, output: str
+) -> None:
+    plan = write_plan(command_step("a", "exit 1"))
+
+    ended = shell(vibe, f"vibe plan run {plan} --output {output} > /dev/full")
+
+    assert (ended.code, ended.err.count("No space left")) == (1, 1), ended.err
+
+
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [

@@ -72,8 +72,8 @@ def carried_out(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, de
     if env.owns_process:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C too many must not tear what is only cleaning up
     problem = problem_of(env.stdout)
-    if problem is not None and code == ExitCode.DONE:
-        return _report(EnvironmentFailure(unwritten(problem)), ExitCode.ENVIRONMENT, env, debug=debug)
+    if problem is not None:
+        return _report(EnvironmentFailure(unwritten(problem)), code or ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
@@ -89,9 +89,9 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
     except EXPECTED as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
+        if problem_of(env.stdout) is not None:  # it is told once all output is settled
+            return code
         told = error if shortage(error) else innermost(error)
-        if (problem := problem_of(env.stdout)) is not None:
-            told = EnvironmentFailure(unwritten(problem))
         return _report(told, exit_code_of(told), env, debug=debug)
     return code
 
