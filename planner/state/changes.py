@@ -504,8 +504,7 @@ def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
     if busy:
         problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
-    facts = _reset(state, (command.step_id, *stale), at)
-    return _rescheduled(state, facts)
+    return _rescheduled(state, _reset(state, (command.step_id, *stale), at))
 
 
 def _steps_to_redo(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:

@@ -255,3 +255,41 @@ def test_a_misspelled_key_of_a_tool_is_told_when_it_is_set(vibe: VibeCommand) ->
 
     assert ended.code == 0
     assert "config.toml:2: tools.bash.permision: did you mean 'permission'?" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-p", "hi"),
+        ("-p", "/mine", "--model", "served"),
+        ("-p", "hi", "--model", "served", "--agent", "reviewer"),
+        ("plan", "new", "Tidy up"),
+        ("plan", "run", "plan.json"),
+    ],
+    ids=" ".join,
+)
+def test_what_has_no_effect_is_told_with_the_error_that_it_explains(vibe: VibeCommand, words: tuple[str, ...]) -> None:
+    vibe.configure(
+        'active_modle = "served"\n[[providers]]\nname = "served"\napi_base = "http://127.0.0.1:1/v1"\n'
+        '[[models]]\nname = "served"\nprovider = "served"\n'
+    )
+    (vibe.workdir / ".vibe" / "agents").mkdir(parents=True)
+    (vibe.workdir / ".vibe" / "agents" / "reviewer.toml").write_text('description = "Reviews"\n')
+    step = {"id": "a", "title": "Look", "mode": "research"}
+    (vibe.workdir / "plan.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": [step]}))
+
+    ended = vibe(*words)
+
+    error, *warnings = ended.err.splitlines()
+    assert (ended.code in {2, 3}, ended.out, error.startswith("vibe: ")) == (True, "", True)
+    assert ["active_modle has no effect, did you mean 'active_model'?" in line for line in warnings] == [False, True]
+    assert "(agents) was not loaded" in warnings[0]
+
+
+def test_a_dry_run_tells_what_has_no_effect(vibe: VibeCommand) -> None:
+    vibe.configure('active_modle = "served"\n')
+    step = {"id": "a", "title": "Look", "mode": "research"}
+    (vibe.workdir / "plan.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": [step]}))
+
+    assert "note: " in (shown := vibe("plan", "run", "plan.json", "--dry-run").out)
+    assert "active_modle has no effect, did you mean 'active_model'?" in shown

@@ -27,6 +27,9 @@ from vibe.cli.grammar import COMMANDS
         ("run plan.json", "unknown command 'run': use `vibe plan run FILE`"),
         ("login --trust", "unknown command 'login'"),
         ("version", "use `vibe --version`"),
+        ("--trust plan run x.json", "`vibe plan run` is a command: write its options behind it"),
+        ("--output json plan list", "`vibe plan list` is a command: write its options behind it"),
+        ("--auto-approve --model m doctor", "`vibe doctor` is a command: write its options behind it"),
     ],
 )
 def test_what_is_meant_as_a_command_is_no_prompt(vibe: VibeCommand, line: str, said: str) -> None:
@@ -41,7 +44,19 @@ def test_what_is_meant_as_a_command_is_no_prompt(vibe: VibeCommand, line: str, s
 
 
 @pytest.mark.parametrize(
-    "line", ["-p plam", "-p init", "'plam run'", "run -p tests", "fix the bug", "run all the tests"]
+    "line",
+    [
+        "-p plam",
+        "-p init",
+        "'plam run'",
+        "run -p tests",
+        "fix the bug",
+        "run all the tests",
+        "--yolo plan a trip",
+        "--trust setup the tests",
+        "--yolo -p plan list",
+        "--trust --prompt=doctor",
+    ],
 )
 def test_everything_else_is_a_prompt(vibe: VibeCommand, line: str) -> None:
     vibe.replay(turns({"text": "fine"}))

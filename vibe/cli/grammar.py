@@ -540,6 +540,7 @@ GRAMMAR = MappingProxyType({
 """Every command except a bare prompt, keyed by its words."""
 COMMANDS = MappingProxyType({name: command.about for name, command in GRAMMAR.items() if " " not in name})
 """The first words of all commands; a command line that begins with anything else is a prompt."""
+PROMPTING = "(a prompt is given with `vibe -p PROMPT`; see `vibe --help`)"
 ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2
 NEAR = 0.75
@@ -571,6 +572,9 @@ def read_words(words: Sequence[str], args: Namespace) -> None:
             near = did_you_mean(closest(args.words[0], COMMANDS), "`vibe --help` lists them")
             raise CommandLineError(f"unknown command {args.words[0]!r}: {near}")
         parser_of(args.words).parse_args([*args.words, "--help"])
+    line = " ".join(getattr(args, "words", ())[:2])
+    if line in GRAMMAR and words[0] not in COMMANDS and args.prompt is None:
+        raise CommandLineError(f"`vibe {line}` is a command: write its options behind it {PROMPTING}")
 
 
 def parser_of(words: Sequence[str]) -> Parser:
@@ -586,7 +590,7 @@ def parser_of(words: Sequence[str]) -> Parser:
         return parser
     refusal = _refusal(words)
     if refusal:
-        raise CommandLineError(f"{refusal} (a prompt is given with `vibe -p PROMPT`; see `vibe --help`)")
+        raise CommandLineError(f"{refusal} {PROMPTING}")
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
     parser.epilog = f"commands:\n{listed}\n\nSee `vibe COMMAND --help` for each."

@@ -156,7 +156,7 @@ def _output(args: Arguments, env: CliEnvironment) -> str:
     return "streaming"
 
 
-def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:
+def _report(error: BaseException, code: int, env: CliEnvironment, *, debug: bool) -> int:
     if debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
@@ -164,4 +164,5 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
     is_told = isinstance(error, EXPECTED) and not out_of_files(error)
     sentence = str(error) if is_told else unexpected(error, with_what=" with the output of --debug")
     env.stderr.write(f"vibe: {plain(sentence)}\n")
+    env.warn(getattr(error, "__notes__", ()))
     return code

@@ -182,8 +182,7 @@ def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
 
 def conversation_text(messages: Sequence[Message], max_tokens: int) -> str:
     """Return the conversation as text of at most about ``max_tokens``: long parts are clipped, then the middle is."""
-    room = max_tokens * CHARS_PER_TOKEN
-    return both_ends("\n\n".join(map(_as_text, messages)), room)
+    return both_ends("\n\n".join(map(_as_text, messages)), max_tokens * CHARS_PER_TOKEN)
 
 
 def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) -> str:

@@ -515,8 +515,7 @@ def rails(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> 
                 break
         else:
             return _beside(drawn.rows, 2 * drawn.most, width, look)
-    rows = [(bytearray(1), step, 0) for step in order]
-    return _beside(rows, 1, width, look, says_after=True)
+    return _beside([(bytearray(1), step, 0) for step in order], 1, width, look, says_after=True)
 
 
 def plan_text(plan: Plan, states: Mapping[str, StepState] | None = None) -> str:

@@ -193,8 +193,7 @@ def _conversation_answer(record: RunRecord, args: tools.CallVibeArguments) -> to
             f"larger timeout_ms, or a smaller task; `vibe --resume {record.session_id}` goes on with it"
         )
     elif record.exit_code != 0:
-        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
-        problem = f"vibe {record.outcome.value}: {why.replace(APPROVE_ADVICE, CLIENT_ADVICE)}"
+        problem = f"vibe {record.outcome.value}: {record.why.replace(APPROVE_ADVICE, CLIENT_ADVICE)}"
     response = cut(record.answer or record.result, args.max_response_chars)
     document = record.as_document()
     kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")

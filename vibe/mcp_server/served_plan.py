@@ -194,8 +194,7 @@ class ServedPlan:
             await draft.write()
             record = run.end(draft)
         if not draft.versions:
-            detail = record.detail or record.reason or "the planner gave no reason"
-            self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {detail}")
+            self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {record.why}")
             return None
         return await to_thread.run_sync(
             limited, draft.loaded, remaining_budget(args.budget, record.usage.total_tokens, record.cost_usd or 0.0)

@@ -118,6 +118,17 @@ def error_as(kinds: type[E] | tuple[type[E], ...], failure: Callable[[E], Except
         raise failure(error) from error
 
 
+@contextmanager
+def explained_by(warnings: Iterable[str]) -> Generator[None]:
+    """Note the warnings at an error in the block: what has no effect may be the reason for it."""
+    try:
+        yield
+    except VibeError as error:
+        for warning in warnings:
+            error.add_note(warning)
+        raise
+
+
 def os_error_as(failure: Callable[[OSError], Exception]) -> AbstractContextManager[None]:
     """Raise what ``failure`` makes of an OSError in the block."""
     return error_as(OSError, failure)

@@ -11,7 +11,6 @@ from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.factory import ModelCatalog
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.base import ToolClass
 from vibe.core.tools.executor import unreadable_globs
@@ -20,7 +19,7 @@ from vibe.core.tools.manager import ToolManager, observing, profile_view, unatte
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
 from vibe.core.tools.workspace import Workspace
-from vibe.system.errors import MissingKeyError
+from vibe.system.errors import MissingKeyError, explained_by
 
 PROPOSES = (
     "If a request has several parts that do not depend on one another, propose a plan with propose_plan before you "
@@ -92,20 +91,24 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
     engine = build_engine(host.beside(opening.extra_roots), request)
     profile = engine.chosen
     given = host.given.values.get("active_model") if host.given else None
-    models, alias = engine.models, opening.model or given or profile.model
-    model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)
+    models, missing_key, alias = engine.models, None, opening.model or given or profile.model
+    with explained_by(engine.warnings):
+        model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)
+        try:
+            models.backend(model)
+        except MissingKeyError as error:
+            if not opening.key_may_come_later:
+                raise
+            missing_key = error
+        try:
+            engine.guidance.expand_command(opening.prompt)  # raises now if the command or prompt it names is missing
+        except NoSuchCommandError as error:
+            servers = {one.name for one in (*engine.config.mcp_servers, *opening.servers)}
+            if not any(error.name.startswith(f"{name}:") for name in servers):  # its prompts are known only later
+                raise
+        engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
     if opening.thinking is not None:
         model = model.model_copy(update={"thinking": opening.thinking})
-    missing_key = _missing_key(models, model)
-    if missing_key is not None and not opening.key_may_come_later:
-        raise missing_key
-    try:
-        engine.guidance.expand_command(opening.prompt)  # raises now if the command or prompt it names is missing
-    except NoSuchCommandError as error:
-        servers = {one.name for one in (*engine.config.mcp_servers, *opening.servers)}
-        if not any(error.name.startswith(f"{name}:") for name in servers):  # a server's prompts are known only later
-            raise
-    engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
     given = engine.tools if model.plans_at_once else with_proposing(engine, seat.proposing)
     tools = profile_view(given, profile, may_widen=True)
     if seat.user_input is None:
@@ -133,11 +136,3 @@ def with_proposing(engine: Engine, tool: ToolClass | None) -> ToolManager:
     enabled = config.enabled_tools
     left_out = config.denied_tools if enabled else (*config.disabled_tools, *config.denied_tools)
     return engine.tools.with_tool(tool).filtered(enabled or None, left_out)
-
-
-def _missing_key(models: ModelCatalog, model: ModelConfig) -> MissingKeyError | None:
-    try:
-        models.backend(model)
-    except MissingKeyError as error:
-        return error
-    return None

@@ -32,6 +32,7 @@ from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace, bounds_of
 from vibe.shell.sandbox.confinement import Confinement, confines, remove_remains
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
+from vibe.system.errors import explained_by
 from vibe.system.own_places import OwnPlaces
 
 REPLAY = "replay"
@@ -148,7 +149,8 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     agents = load_agents(loaded, nested)
     profile = None
     if request.agent is not None:
-        profile = agents.main(request.agent or loaded.config.default_agent)
+        with explained_by((*loaded.warnings, *agents.warnings)):
+            profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
             settings = dataclasses.replace(profile.file, data=profile.settings)
             loaded = load_config(replace(config_request, agent=settings))

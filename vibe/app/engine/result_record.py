@@ -83,6 +83,11 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         is_there = self.outcome in {Outcome.COMPLETED, Outcome.BLOCKED}
         return json.dumps(self.value, ensure_ascii=False) if is_there else ""
 
+    @property
+    def why(self) -> str:
+        """The reason for the end, in words for a person."""
+        return self.detail or self.reason or "; ".join(self.warnings) or "no reason given"
+
     def after_signal(self, exit_code: int | None) -> RunRecord:
         """Return the record of this run if a signal with that exit code arrived meanwhile (None if none did).
 

@@ -231,8 +231,7 @@ def _bus(host: Host) -> Finding:
             anyio.run(_send_and_receive, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError, StopAsyncIteration) as error:
         problem = getattr(error, "strerror", None) or str(error) or "an event was sent but not received"
-        detail = f"other processes can't follow runs: {problem}"
-        return Finding("bus", CheckState.FAILED, detail)
+        return Finding("bus", CheckState.FAILED, f"other processes can't follow runs: {problem}")
     return _ok("bus", f"event sent and received, pynng {metadata.version('pynng')}")
 
 

@@ -33,6 +33,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
+from vibe.system.errors import explained_by
 
 
 class PlanningRequest(Struct, frozen=True, kw_only=True):
@@ -142,8 +143,9 @@ def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig,
     """Check that planning can start. Reads files."""
     engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust, snapshot=True))
     check_enabled(engine.config.planner, request.wanted_by, engine.loaded.origins)
-    model = engine.models.resolve_priced(request.model) if request.max_price else engine.models.resolve(request.model)
-    engine.models.backend(model)
+    find_model = engine.models.resolve_priced if request.max_price else engine.models.resolve
+    with explained_by(engine.warnings):
+        engine.models.backend(model := find_model(request.model))
     limits = limits_of(engine.config.planner, max_tokens=request.max_tokens, max_price=request.max_price)
     return engine, model, limits
 

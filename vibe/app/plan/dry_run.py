@@ -133,7 +133,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         plan=plan,
         order=loaded.dag.levels(),
         bounds=bounds,
-        said=notes(bounds),
+        said=(*notes(bounds), *engine.warnings),
         steps=steps,
         start=start,
         given={**start.decisions, **options.decisions},

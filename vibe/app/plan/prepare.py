@@ -40,7 +40,7 @@ from vibe.app.plan.reuse import lacking_note, starting_point, variables_of, writ
 from vibe.app.plan.step_executor import cluster_of, executor_of
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.shell.sandbox.confinement import remove_remains
-from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as
+from vibe.system.errors import EnvironmentFailure, UsageError, explained_by, os_error_as
 
 _PREFIX = "vibe-sample-"
 
@@ -83,7 +83,8 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     replay = engine.request.replay
     does = RunSettings(workspace="").with_program(options.program)
     preflight.check_functions(loaded, options.program)
-    preflight.check_surroundings(plan, engine, options.model, does.by_program)
+    with explained_by(engine.warnings):
+        preflight.check_surroundings(plan, engine, options.model, does.by_program)
     check_replans(plan, engine.config.planner, engine.loaded.origins)
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
     start = starting_point(loaded, options, host.home, engine.environ)
@@ -255,7 +256,8 @@ def engine_of_resume(rest: Plan, settings: RunSettings, host: Host, request: Eng
     """
     workdir = settings.existing_workspace()
     engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
-    preflight.check_surroundings(rest, engine, settings.model, settings.by_program)
+    with explained_by(engine.warnings):
+        preflight.check_surroundings(rest, engine, settings.model, settings.by_program)
     check_replans(rest, engine.config.planner, engine.loaded.origins)
     check_worktrees(rest, workdir, host, engine)
     return engine

@@ -309,8 +309,7 @@ def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
         answer = plain(record.answer) if env.stdout.isatty() else record.answer
         env.stdout.write(answer.rstrip("\n") + "\n")
     if record.exit_code:
-        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
         how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
-        env.stderr.write(f"vibe: {how} {one_line(why, REASON_LENGTH)}\n")
+        env.stderr.write(f"vibe: {how} {one_line(record.why, REASON_LENGTH)}\n")
     if record.exit_code == ExitCode.ENVIRONMENT and record.session_id:
         env.stderr.write(f"continue with: vibe -p --resume {record.session_id[:SHOWN_ID]}\n")

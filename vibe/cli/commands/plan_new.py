@@ -73,8 +73,7 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
         named, notes = str(file) if file and draft else None, list(draft.notes) if draft else []
         env.write_json({**record.as_document(), "plan": plan, "file": named, "notes": notes})
     elif draft is None:
-        why = record.detail or record.reason or "no reason given"
-        env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n{_spent(record)}\n")
+        env.stderr.write(f"vibe: no plan: {one_line(record.why, REASON_LENGTH)}\n{_spent(record)}\n")
     else:
         _write_text(record, draft, file, env)
     if unsaved is not None:
@@ -211,7 +210,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
     listener = _listener(args, env, watched=asks)
     record, change = anyio.run(_planned, request, env, [listener], partial(_proposed, folder, request.subject))
     if change is None:
-        env.tell(f"vibe: no change: {one_line(record.detail or record.reason or 'no reason given', CHANGE_LENGTH)}")
+        env.tell(f"vibe: no change: {one_line(record.why, CHANGE_LENGTH)}")
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)

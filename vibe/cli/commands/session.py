@@ -169,8 +169,7 @@ def _opened(args: Arguments, env: CliEnvironment) -> tuple[SavedSession, list[Me
 def _all(env: CliEnvironment) -> SessionListing:
     """Return every session, with warnings about folders that can't be read."""
     listing = _loader(env).all()
-    for problem in listing.problems:
-        env.tell(f"warning: {one_line(problem, 1_000)}")
+    env.warn(listing.problems)
     return listing
 
 

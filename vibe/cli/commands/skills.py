@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import to_builtins
+
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.guidance import load_skills
@@ -21,13 +23,4 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _document(info: SkillInfo) -> dict[str, Any]:
-    return {
-        "name": info.name,
-        "description": info.description,
-        "path": str(info.path),
-        "command": f"/{info.command}" if info.user_invocable else None,
-        "allowed_tools": None if info.allowed_tools is None else list(info.allowed_tools),
-        "license": info.license,
-        "compatibility": info.compatibility,
-        "metadata": dict(info.metadata),
-    }
+    return {**to_builtins(info, enc_hook=str), "command": f"/{info.command}" if info.user_invocable else None}

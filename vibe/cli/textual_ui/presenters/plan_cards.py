@@ -50,8 +50,7 @@ class _Cards:
     @property
     def _rows(self) -> int:
         """The most rows that a card may take."""
-        window = self._log.size
-        return max(FEWEST, int(window.height * SHARE))
+        return max(FEWEST, int(self._log.size.height * SHARE))
 
 
 class PlanCards(_Cards):

@@ -62,8 +62,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
 
     def summarize(self, args: TaskArgs) -> str:
         """Return the subagent and its work: ``task explore: find the callers of run``."""
-        line = f"task {args.agent}: {' '.join(args.task.split())}"
-        return shortened(line, SUMMARY_LENGTH)
+        return shortened(f"task {args.agent}: {' '.join(args.task.split())}", SUMMARY_LENGTH)
 
     def format_result(self, result: TaskResult) -> str:
         """Return the report, followed by the outcome in brackets."""
