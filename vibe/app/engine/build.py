@@ -32,7 +32,6 @@ from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace, bounds_of
 from vibe.shell.sandbox.confinement import Confinement, confines, remove_remains
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
-from vibe.system.errors import explained_by
 from vibe.system.own_places import OwnPlaces
 
 REPLAY = "replay"
@@ -149,7 +148,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
     agents = load_agents(loaded, nested)
     profile = None
     if request.agent is not None:
-        with explained_by((*loaded.warnings, *agents.warnings)):
+        with loaded.explaining():
             profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
             settings = dataclasses.replace(profile.file, data=profile.settings)

@@ -7,6 +7,7 @@ Providers' keys come from the environment, the user's ``.env`` or the keyring, i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -39,7 +40,7 @@ from vibe.core.config.paths import (
 from vibe.core.config.schema import Key, annotation_at, known_key, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore, trusting
-from vibe.system.errors import UsageError, closest, did_you_mean
+from vibe.system.errors import UsageError, closest, did_you_mean, explained_by
 from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
@@ -151,6 +152,10 @@ class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
     def trusts(self) -> Callable[[Path], bool]:
         """A function that checks whether a resolved folder is trusted."""
         return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Note the warnings at an error in the block: what has no effect may be the reason for it."""
+        return explained_by(self.warnings)
 
     def nested_projects(self) -> tuple[Path, ...]:
         """Return the folders below a trusted workspace that have a ``.vibe`` or ``.agents``; reads the file system.

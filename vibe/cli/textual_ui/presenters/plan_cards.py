@@ -50,7 +50,8 @@ class _Cards:
     @property
     def _rows(self) -> int:
         """The most rows that a card may take."""
-        return max(FEWEST, int(self._log.size.height * SHARE))
+        window = self._log.size
+        return max(FEWEST, int(window.height * SHARE))
 
 
 class PlanCards(_Cards):
