@@ -203,14 +203,10 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     preflight.check_needs(rest.steps, cluster)
     settings = settings.model_copy(update={"cluster": cluster})
 
-    if gone := [name for name in settings.given if host.given is None or name not in host.given.names]:
-        warning = (
-            f"plan {folder.plan_id} was begun with {', '.join(gone)}, which is not kept: give it again if it is meant"
-        )
-        engine = replace(engine, warnings=(*engine.warnings, warning))
-
-    if lacking := lacking_note(state.left_at or settings.base_commit, Path(settings.workspace), host.environ):
-        engine = replace(engine, warnings=(*engine.warnings, lacking))
+    gone = ", ".join(name for name in settings.given if host.given is None or name not in host.given.names)
+    not_kept = f"plan {folder.plan_id} was begun with {gone}, which is not kept: give it again if it is meant"
+    lacking = lacking_note(state.left_at or settings.base_commit, Path(settings.workspace), host.environ)
+    engine = replace(engine, warnings=(*engine.warnings, *filter(None, (not_kept if gone else "", lacking))))
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
