@@ -30,6 +30,8 @@ OF_NO_USE = (
 CELLS = re.compile(
     r'<rect fill="(\S+)" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" shape-rendering="crispEdges"/>'
 )
+WINDOW = re.compile(r'<clipPath id="clip-terminal">\s*<rect x="0" y="0" width="(\S+)" height="(\S+)"')
+CELL_HEIGHT = 24.4
 BLANKS = "\N{NO-BREAK SPACE}"
 WORDS = re.compile(r'<text class="(\w+)" x="(\S+)" y="(\S+)" textLength="\S+">([^<]*)</text>')
 CELL_WIDTH = 12.2
@@ -76,7 +78,7 @@ def picture_of(app: App[None]) -> str:
     whole = drawn[drawn.index(MATRIX) :]  # there are no cells where everything has the terminal's own background
     head = drawn.partition(cells[0][0] if cells else MATRIX)[0]
     frame = whole.partition("<text")[0]
-    lines = [*head.splitlines(), *_backgrounds(cells), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
+    lines = [*head.splitlines(), *_backgrounds(cells, _window(drawn)), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
 
 
@@ -119,8 +121,18 @@ def rows_of(app: App[None]) -> list[str]:
     return ["".join(strip.text for strip in row) for row in drawn.strips]
 
 
-def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
-    """Yield one rectangle for the screen's most common background, and one for each run of cells of another colour."""
+def _window(drawn: str) -> float:
+    """Return the length of all rows of the window, one behind the other."""
+    found = WINDOW.search(drawn)
+    assert found is not None
+    return float(found[1]) * float(found[2]) / CELL_HEIGHT
+
+
+def _backgrounds(cells: Iterable[re.Match[str]], window: float) -> Iterator[str]:
+    """Yield one rectangle for the most common background, and one for each run of cells of another colour.
+
+    If hardly any cell has a background, as without colours, the rest is left to the terminal's own.
+    """
     runs = [
         (fill, y, min(xs), max(ends))
         for (fill, y), run in groupby(cells, lambda cell: (cell[1], float(cell[3])))
@@ -129,7 +141,7 @@ def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
     sizes = Counter[str]()
     for fill, _, start, end in runs:
         sizes[fill] += round(end - start)
-    ground = next((each for each, _ in sizes.most_common(1)), "")
+    ground = next((each for each, size in sizes.most_common(1) if size > window / 10), "")
     if ground:
         yield f'<rect fill="{ground}" width="100%" height="100%"/>'
     for fill, y, start, end in runs:

@@ -39,9 +39,10 @@ class Picker(Struct, kw_only=True):
 
     All functions get the mode, which is the index of the entry of ``modes`` that the person has switched to. A mode has
     a name and a text that is appended to the chosen line; ``mode_key`` names its keys. ``preview`` runs in a thread, so
-    it may read files. ``look`` is called with each row as it is marked, and with None if none is chosen in the end.
-    ``search`` also runs in a thread and returns the lines of the rows whose contents include a text. ``first`` is the
-    line of the row marked at the start, and ``enter`` says what Enter does.
+    it may read files; with ``is_previewed``, Enter chooses nothing whose preview was not shown. ``look`` is called with
+    each row as it is marked, and with None if none is chosen in the end. ``search`` also runs in a thread and returns
+    the lines of the rows whose contents include a text. ``first`` is the line of the row marked at the start, and
+    ``enter`` says what Enter does.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Picker(Struct, kw_only=True):
     modes: Sequence[tuple[str, str]] = ()
     mode: int = 0
     mode_key: str = "Tab"
+    is_previewed: bool = False
     look: Callable[[PickRow | None], object] = bool
     search: Callable[[str], Collection[str]] | None = None
     first: str = ""

@@ -53,7 +53,7 @@ class PlanLines:
                 reply = (await dialogue.answer(ACCEPT) or "").strip()
             if reply.lower() not in EDIT:
                 return _verdict(reply)
-            document = await self._changed(draft.loaded.source_bytes.decode("utf-8", "replace"))
+            document = await self._changed(draft.text)
             if document:
                 return PlanVerdict(VerdictKind.EDIT, document)
 

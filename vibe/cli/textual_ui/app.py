@@ -173,6 +173,8 @@ class VibeApp(App[None]):
         scrollbar-background-active: $foreground 5%;
         scrollbar-corner-color: transparent;
     }
+    ToastRack { dock: top; align: right top; margin: 0; }
+    Toast { padding: 0 1; }
     Input > .input--placeholder, TextArea > .text-area--placeholder { color: $foreground-muted; }
     """
     ENABLE_COMMAND_PALETTE = False

@@ -158,8 +158,6 @@ class ChatScreen(LowestScreen):
         self._overview: bool | None = None
         """True or False if the person opened or closed the overview; None while it shows and hides by itself."""
         self._clock = clock
-        self._early_messages: list[tuple[str, str]] = []
-        """Messages shown before there was a chat, each with its status."""
         self.left_running = ""
         """The id of the plan that is to go on after the person leaves; blank if there is none."""
         self.parting = ""
@@ -252,6 +250,8 @@ class ChatScreen(LowestScreen):
     def opened(self, chat: Chat, prompt: str, plans: Sequence[PastPlan] = ()) -> None:
         """Show a conversation that was opened, with the ``plans`` it had before, and send its first prompt if any."""
         about = chat.about
+        is_first = self.store.screen.phase is ScreenPhase.STARTING
+        early = [(one.text, one.status) for one in self.log_view.entries if is_first and one.kind == "note"]
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved, [(each.place, self._cards.record(each.view)) for each in plans])
@@ -262,9 +262,8 @@ class ChatScreen(LowestScreen):
         else:
             facts = self._first_facts(about.folder, is_new=not about.saved.messages)
             self.start.begin(replace(facts, with_cards=[each.view.id for each in plans]))
-        for text, status in self._early_messages:
+        for text, status in early:
             self.presenter.say(text, status)
-        self._early_messages.clear()
         self.prompt.complete_with(commands=self._controller.commands, root=about.folder)
         self._controller.opened(chat, prompt)
 
@@ -293,8 +292,6 @@ class ChatScreen(LowestScreen):
             return  # the app has crashed, and the conversation is being closed
         self.store.flush()  # the events that the message is about come first
         self.presenter.say(text, status)
-        if self.store.screen.phase is ScreenPhase.STARTING:
-            self._early_messages.append((text, status))
         if app_of(self).screen is not self:
             severity = "error" if status == "error" else "information"
             self.notify(text.partition("\n")[0], severity=severity, timeout=NOTIFICATION_SECONDS, markup=False)

@@ -57,8 +57,6 @@ class LocalTalk(HeldTalk):
     ``stage`` is the screen, ``commands`` are those of the conversation, and ``limits`` apply to each prompt.
     """
 
-    ERROR_SIGN = ""
-
     def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: ChatScreen) -> None:
         plans = PlanTalk(
             accept=self._accept,
@@ -90,8 +88,7 @@ class LocalTalk(HeldTalk):
         """Show the draft's last version and return the person's verdict; cancelling hides it."""
         if self._proposed is None:
             raise AssertionError("a draft with a version was announced")
-        document = draft.loaded.source_bytes.decode("utf-8", "replace")
-        kind, text = await self._stage.ask_about_plan(self._proposed, document)
+        kind, text = await self._stage.ask_about_plan(self._proposed, draft.text)
         return PlanVerdict(VerdictKind(kind), text)
 
     def _audience(self) -> Audience:
@@ -184,6 +181,10 @@ class LocalTalk(HeldTalk):
     def say(self, text: str) -> None:
         """Show a message in the chat."""
         self._stage.say(text)
+
+    def fail(self, problem: str) -> None:
+        """Show why something could not be done."""
+        self._stage.say(problem, "error")
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show a diff in the way the diff of a tool call is shown."""

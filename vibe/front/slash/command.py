@@ -77,6 +77,9 @@ class Talk(Protocol):
     def say(self, text: str) -> None:
         """Show lines of text from vibe itself."""
 
+    def fail(self, problem: str) -> None:
+        """Show why something could not be done."""
+
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
 

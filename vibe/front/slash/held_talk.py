@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
@@ -27,9 +27,6 @@ WARNING_LENGTH = 1_000
 
 class HeldTalk:
     """The part of a ``Talk`` that all front ends share; each adds what its own person sees."""
-
-    ERROR_SIGN: ClassVar[str] = "vibe: "
-    """The prefix of error messages."""
 
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, plans: PlanTalk, commands: SlashTable) -> None:
         self.runtime = runtime
@@ -65,6 +62,10 @@ class HeldTalk:
         """Show lines of text from vibe itself."""
         raise NotImplementedError
 
+    def fail(self, problem: str) -> None:
+        """Show why something could not be done."""
+        self.say(f"vibe: {problem}")
+
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
         self.say(f"{title}  {fact}\n{diff}")
@@ -82,7 +83,7 @@ class HeldTalk:
         try:
             await work(*arguments)
         except (VibeError, IpcError) as error:
-            self.say(f"{self.ERROR_SIGN}{error}")
+            self.fail(f"{error}")
 
     async def sent(self, prompt: str, **given: Any) -> PromptResult:
         """Have the agent answer a prompt. See ``Conversation.send``."""

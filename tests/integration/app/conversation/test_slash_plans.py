@@ -49,6 +49,8 @@ class Answers:
 
     def __init__(self, talk: ScriptedTalk, *verdicts: PlanVerdict) -> None:
         self.asked: list[list[str]] = []
+        self.texts: list[str] = []
+        """What the person is given to edit, each time they are asked."""
         self.ended: list[PlanRun] = []
         self._verdicts = list(verdicts)
         talk.plans.accept = self._accept
@@ -56,6 +58,7 @@ class Answers:
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
         self.asked.append([step.id for step in draft.loaded.plan.steps])
+        self.texts.append(draft.text)
         return self._verdicts.pop(0)
 
     @property
@@ -122,12 +125,15 @@ async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
         told = await talk.do("/plan new list all of it")
         assert told.count("plan.json already exists") == 1
         assert "dropped · /plan undo" in told
+        assert "vibe: the plan" in told
         saved = await to_thread.run_sync(content, rig.folder / "plan.json")
         await talk.do("/plan load plan.json")
 
     both = ["build", "check"]
     assert [one["id"] for one in saved["steps"]] == both
     assert answers.asked == [["build"], both, both, both, both, ["build"], both]
+    assert [text for text in answers.texts if not text.startswith("{")] == ["no plan"]
+    assert (answers.texts[4], answers.texts[5]) == ("no plan", document)
     assert answers.ended == []
 
 

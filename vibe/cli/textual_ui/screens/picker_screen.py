@@ -17,21 +17,13 @@ from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.front.cells import Line
-from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines
+from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines, wrapped
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line
 
 Preview: TypeAlias = "Callable[[PickRow, int], Sequence[Line]]"
 TEXT_FROM: Final = 3
 """The length of a query from which the contents behind the rows are searched, too."""
-FREE: Final = 4
-"""The columns and rows of the window that a picker leaves free, if there are enough."""
-MOST_COLUMNS: Final = 120
-LEAST_COLUMNS: Final = 60
-LEAST_ROWS: Final = 18
-FEWEST_ROWS: Final = 8
-SHARE: Final = 0.6
-"""A picker has ``LEAST_ROWS`` rows; in a low window fewer, down to ``FEWEST_ROWS``, in a high one this share of it."""
 LONGEST_PASTE: Final = 200
 """The most characters of a paste that are used as a filter."""
 
@@ -44,7 +36,8 @@ class PickerScreen(ModalScreen[str]):
 
     CSS = """
     PickerScreen { align: center middle; background: $background 80%; }
-    PickerScreen LinesPage { background: $surface; }
+    PickerScreen LinesPage { background: $surface; width: 95%; max-width: 120; }
+    PickerScreen LinesPage { height: 60%; min-height: 18; max-height: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "Up"),
@@ -74,12 +67,6 @@ class PickerScreen(ModalScreen[str]):
     def on_mount(self) -> None:
         """Mark the picker's first choice."""
         self._fill(self._picker.first)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Take a part of the window, or all of a small one."""
-        (width, height), styles = event.size, self._page.styles
-        styles.width = min(MOST_COLUMNS, max(width - FREE, min(width, LEAST_COLUMNS)))
-        styles.height = min(max(LEAST_ROWS, int(height * SHARE)), max(height - FREE, min(height, FEWEST_ROWS)))
 
     def on_key(self, event: events.Key) -> None:
         """Add a typed character to the filter."""
@@ -119,9 +106,11 @@ class PickerScreen(ModalScreen[str]):
         self._filter(self._state.query[:-1] if by else "")
 
     def action_choose(self) -> None:
-        """Close with the marked row as the result."""
+        """Close with the marked row as the result; a preview that must be seen first is read again if it is missing."""
         row, modes = self._row, self._picker.modes
-        if row is not None and row.line:
+        if self._picker.is_previewed and (row, self._state.mode) not in self._previews:
+            self._show()
+        elif row is not None and row.line:
             self.dismiss(row.line + (modes[self._state.mode][1] if modes else ""))
 
     def action_leave(self) -> None:
@@ -163,11 +152,14 @@ class PickerScreen(ModalScreen[str]):
         self._fill(self._row.line if self._row else "")
 
     async def _read(self, preview: Preview, row: PickRow, mode: int) -> None:
+        """Show a preview, or why there is none: the next time that may be otherwise."""
         try:
-            self._previews[row, mode] = await to_thread.run_sync(preview, row, mode)
+            shown = self._previews[row, mode] = await to_thread.run_sync(preview, row, mode)
         except VibeError as error:
-            self._previews[row, mode] = [[(plain_line(f"{error}"), "failed")]]
-        self._show()
+            shown = wrapped(plain_line(f"{error}"), "failed")
+        if (row, mode) == (self._row, self._state.mode):
+            self._state.preview = shown
+            self._page.refresh()
 
 
 TALK: Final = "Talk"

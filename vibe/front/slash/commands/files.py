@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from anyio import to_thread
 
@@ -65,7 +66,15 @@ async def rewind_picker(talk: Talk, mode: int = 0) -> Picker | None:
 
     if not rows:
         return None
-    return Picker(title="Rewind", rows=lambda _: rows[::-1], preview=preview, modes=REWINDS, mode=mode, enter="go back")
+    return Picker(
+        title="Rewind",
+        rows=lambda _: rows[::-1],
+        preview=preview,
+        is_previewed=True,
+        modes=REWINDS,
+        mode=mode,
+        enter="go back",
+    )
 
 
 def _files_lines(files: Sequence[tuple[FileBack, FileDiff]]) -> list[Line]:
@@ -117,9 +126,8 @@ async def run_undo(talk: Talk, _typed: TypedCommand) -> None:
     raise UsageError(f"/undo: no file has changed in this conversation{_of_plans(talk)}")
 
 
-async def undo_picker(talk: Talk) -> Picker | None:
-    """Return the same picker as for a rewind, restoring files only."""
-    return await rewind_picker(talk, FILES_ONLY)
+undo_picker = partial(rewind_picker, mode=FILES_ONLY)
+"""Returns the same picker as for a rewind, restoring files only."""
 
 
 async def run_diff(talk: Talk, typed: TypedCommand) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,29 @@ async def test_the_preview_is_of_the_marked_row_and_what_is_wrong_with_it_is_sai
         assert "it is warm there" in app.text()
 
 
+@pytest.mark.parametrize(("is_previewed", "chosen"), [(True, ["nothing yet", "/go north"]), (False, ["/go north"])])
+async def test_what_must_be_seen_first_is_read_again_and_chosen_only_then(
+    is_previewed: bool, chosen: list[str]
+) -> None:
+    tries: list[str] = []
+
+    def preview(row: PickRow, _mode: int) -> list[Line]:
+        tries.append(row.title)
+        if len(tries) == 1:
+            raise UsageError("the agent is working")
+        return [[("1 file goes back", "")]]
+
+    async with picking(of_rows(preview=preview, is_previewed=is_previewed)) as (app, pilot):
+        await rest(app, pilot)
+        assert "the agent is working" in app.text()
+        for each in chosen:
+            assert app.chosen == "nothing yet"
+            await pilot.press("enter")
+            await rest(app, pilot)
+            assert app.chosen == each
+            assert each != "nothing yet" or "1 file goes back" in app.text()
+
+
 async def test_what_rows_stand_for_is_searched_too() -> None:
     async with picking(of_rows(search=said_at_home)) as (app, pilot):
         await pilot.press(*"dear")
@@ -203,6 +227,21 @@ def chat_of(on: Stage) -> list[tuple[str, str]]:
     chat = on.app.controller.chat
     assert isinstance(chat, scenes.ScriptedChat)
     return [done for done in chat.done if done[0] != "interrupt"]
+
+
+async def test_what_is_notified_covers_neither_the_keys_nor_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await to_thread.run_sync(made_app, "textual-dark", tmp_path)
+    monkeypatch.setattr(app, "run_test", partial(app.run_test, notifications=True))
+    async with played(Scene(scenes.rewind, (60, 24)), app, tmp_path) as on:
+        app.notify("commands changed 1 file +1 −1 · /review /diff /undo", timeout=60)  # noqa: RUF001  a minus
+        await on.rest()
+        shown = rows_of(app)
+        assert any("commands changed" in row for row in shown)
+        assert any("↑↓ move" in row and "Esc back" in row for row in shown)
+        await on.press("escape")
+        assert any("Ask anything · / commands · @ files · ! shell" in row for row in rows_of(app))
 
 
 async def test_the_palette_does_what_is_chosen_by_its_key_or_its_command(tmp_path: Path) -> None:
