@@ -78,7 +78,15 @@ def picture_of(app: App[None]) -> str:
     whole = drawn[drawn.index(MATRIX) :]  # there are no cells where everything has the terminal's own background
     head = drawn.partition(cells[0][0] if cells else MATRIX)[0]
     frame = whole.partition("<text")[0]
-    lines = [*head.splitlines(), *_backgrounds(cells, _window(drawn)), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
+    lines = [
+        *head.splitlines(),
+        *_backgrounds(cells, _window(drawn)),
+        *frame.splitlines(),
+        words,
+        "</g>",
+        "</g>",
+        "</svg>",
+    ]
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
 
 

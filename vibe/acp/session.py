@@ -35,7 +35,7 @@ from vibe.core.messages import Image, Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.plan_graph import plan_text
 from vibe.front.plan_summary import summary_text
-from vibe.front.slash.command import SlashCommand
+from vibe.front.slash.command import SIGNS, SlashCommand
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_proposal import propose
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
@@ -322,9 +322,9 @@ class EditorSession(HeldTalk):
         await self.conversation.aclose()
         self._sending.cancel()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, status: str = "note") -> None:
         """Show text of our own."""
-        self.channel.put(message_chunk(f"{plain(text)}\n"))
+        self.channel.put(message_chunk(f"{SIGNS[status]}{plain(text)}\n"))
 
     def _show(self, text: str) -> None:
         """Show text of our own in a code block."""

@@ -60,8 +60,8 @@ class PlanDraft(Struct, kw_only=True):
     expects: Callable[[Plan, int], PlanExpectation | None]
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """All versions. The last one is the proposal."""
-    wrong: str = ""
-    """The text that the person made of the last version, if it is not a valid plan."""
+    text: str = ""
+    """The document to edit: that of the last version, or what the person made of it that is to be corrected."""
     piped: str = ""
     """Text that came with the goal, for the planner."""
     acted: ActResult | None = None
@@ -90,15 +90,6 @@ class PlanDraft(Struct, kw_only=True):
             UsageError: the plan has no version yet.
         """
         return self.last.loaded
-
-    @property
-    def text(self) -> str:
-        """The document to edit: the proposed plan, or what the person made of it that is to be corrected.
-
-        Raises:
-            UsageError: the plan has no version yet.
-        """
-        return self.wrong or self.loaded.source_bytes.decode("utf-8", "replace")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -161,7 +152,7 @@ class PlanDraft(Struct, kw_only=True):
         return None if plan is None else await self._propose(plan.loaded, plan.repairs)
 
     async def _propose(self, loaded: LoadedPlan, repairs: tuple[str, ...] = ()) -> DraftVersion:
-        self.goal, self.wrong = loaded.plan.goal, ""
+        self.goal, self.text = loaded.plan.goal, loaded.source_bytes.decode("utf-8", "replace")
         found, expected = await to_thread.run_sync(self._bounds, loaded)
         number = len(self.versions) + 1
         version = DraftVersion(number=number, loaded=loaded, estimate=found, expected=expected, repairs=repairs)

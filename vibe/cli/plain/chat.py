@@ -18,7 +18,7 @@ from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.front.event_text import SHELL, describe, printed, problem_text
-from vibe.front.slash.command import UserCommand, user_command
+from vibe.front.slash.command import SIGNS, UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
@@ -174,9 +174,9 @@ class PlainChat(HeldTalk):
         self._is_leaving = True
         self._reading.cancel()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, status: str = "note") -> None:
         """Print text from vibe itself."""
-        self._lines.out.write(f"{plain(text)}\n")
+        self._lines.out.write(f"{SIGNS[status]}{plain(text)}\n")
 
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and continue with another.

@@ -178,13 +178,9 @@ class LocalTalk(HeldTalk):
         """End the conversation at once; may be called from anywhere."""
         self._leaving.set()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, status: str = "note") -> None:
         """Show a message in the chat."""
-        self._stage.say(text)
-
-    def fail(self, problem: str) -> None:
-        """Show why something could not be done."""
-        self._stage.say(problem, "error")
+        self._stage.say(text, status)
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show a diff in the way the diff of a tool call is shown."""
@@ -196,10 +192,6 @@ class LocalTalk(HeldTalk):
         main = self._stage.store.view.main
         entries = () if main is None else main.entries.values()
         return {one.message_index: one.ts for one in entries if one.kind == "user" and one.message_index is not None}
-
-    def warn(self, warning: str) -> None:
-        """Show a warning about something the conversation brings."""
-        self._stage.say(warning, "warning")
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it is free."""
@@ -322,8 +314,7 @@ class LocalChat:
             setup = conversation.setup
             change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
             await conversation.configure(change)
-        start = self._stage.start
-        if start.is_open:
+        if self._stage.start.is_open:
             await self._talk.show_facts()
 
     def leave(self) -> None:
@@ -338,7 +329,7 @@ class LocalChat:
             if acted.outcome in {Outcome.LIMIT, Outcome.FAILED} and len(self._conversation.messages) == since:
                 self._stage.give_back(prompt, acted.detail)  # no event told why it was not said to the agent
             elif acted.outcome is Outcome.LIMIT:
-                self._talk.warn(acted.detail)
+                self._talk.say(acted.detail, "warning")
             self._talk.begin(tell_changes, self._talk, since, acted.files_changed)
         except NoSuchCommandError as error:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")

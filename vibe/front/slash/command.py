@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from vibe.app.conversation.runtime import Runtime
     from vibe.front.picker import Picker
     from vibe.front.slash.plan_talk import PlanTalk
+
+
+SIGNS = MappingProxyType({"note": "", "warning": "warning: ", "error": "vibe: "})
+"""The prefix of each status of vibe's own messages where they are shown as mere text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +79,8 @@ class Talk(Protocol):
         """All commands by name, in the order in which help lists them."""
         ...
 
-    def say(self, text: str) -> None:
-        """Show lines of text from vibe itself."""
-
-    def fail(self, problem: str) -> None:
-        """Show why something could not be done."""
+    def say(self, text: str, status: str = "note") -> None:
+        """Show lines of text from vibe itself; ``status`` is one of ``SIGNS``."""
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""

@@ -58,21 +58,13 @@ class HeldTalk:
             self._tasks.cancel_scope.cancel()
         await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
 
-    def say(self, text: str) -> None:
-        """Show lines of text from vibe itself."""
+    def say(self, text: str, status: str = "note") -> None:
+        """Show lines of text from vibe itself; ``status`` is one of ``SIGNS``."""
         raise NotImplementedError
-
-    def fail(self, problem: str) -> None:
-        """Show why something could not be done."""
-        self.say(f"vibe: {problem}")
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
         self.say(f"{title}  {fact}\n{diff}")
-
-    def warn(self, warning: str) -> None:
-        """Show what is wrong with something that the conversation brings."""
-        self.say(f"warning: {one_line(warning, WARNING_LENGTH)}")
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
         """Start work beside the conversation; an error in it is shown."""
@@ -83,7 +75,7 @@ class HeldTalk:
         try:
             await work(*arguments)
         except (VibeError, IpcError) as error:
-            self.fail(f"{error}")
+            self.say(f"{error}", "error")
 
     async def sent(self, prompt: str, **given: Any) -> PromptResult:
         """Have the agent answer a prompt. See ``Conversation.send``."""
@@ -108,4 +100,4 @@ class HeldTalk:
         for warning in await to_thread.run_sync(
             self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
         ):
-            self.warn(warning)
+            self.say(one_line(warning, WARNING_LENGTH), "warning")

@@ -163,13 +163,13 @@ async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
         if verdict.kind is VerdictKind.SAVE:
             await save(talk, draft.loaded, verdict.text)
         elif verdict.kind is VerdictKind.EDIT:
-            draft.wrong = verdict.text
+            draft.text = verdict.text
             async with kept_if_wrong(talk, verdict.text):
                 await draft.replace(verdict.text)
         else:
             await _plan(talk, draft, partial(draft.revise, verdict.text))
     except UsageError as error:  # the plan is unchanged, and the question stays open
-        talk.fail(f"{error}")
+        talk.say(f"{error}", "error")
 
 
 @asynccontextmanager

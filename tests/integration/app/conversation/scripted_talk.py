@@ -15,6 +15,7 @@ from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.front.cells import text_of
 from vibe.front.picker import Picker
+from vibe.front.slash.command import SIGNS
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import SlashTable
@@ -72,8 +73,8 @@ class ScriptedTalk(HeldTalk):
         lines = await to_thread.run_sync(picker.preview, picker.rows(mode)[place], mode)
         return "\n".join(map(text_of, lines))
 
-    def say(self, text: str) -> None:
-        self.said.append(text)
+    def say(self, text: str, status: str = "note") -> None:
+        self.said.append(SIGNS[status] + text)
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
         async def begun() -> None:
@@ -90,9 +91,6 @@ class ScriptedTalk(HeldTalk):
 
     def suggest(self, prompt: str) -> None:
         self.suggested = prompt
-
-    def warn(self, warning: str) -> None:
-        self.said.append(warning)
 
     def copy(self, text: str) -> None:
         self.clipboard = text

@@ -202,7 +202,7 @@ async def edit(talk: Talk, reference: str) -> None:
 
 def _reporter(talk: Talk, done: str) -> Callable[[str | None], None]:
     """Return a callback that says how the running plan answered a command."""
-    return lambda problem: talk.fail(problem) if problem else talk.say(done)
+    return lambda problem: talk.say(problem, "error") if problem else talk.say(done)
 
 
 MANY = 100

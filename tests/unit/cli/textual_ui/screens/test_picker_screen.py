@@ -149,7 +149,7 @@ async def test_the_preview_is_of_the_marked_row_and_what_is_wrong_with_it_is_sai
 
 @pytest.mark.parametrize(("is_previewed", "chosen"), [(True, ["nothing yet", "/go north"]), (False, ["/go north"])])
 async def test_what_must_be_seen_first_is_read_again_and_chosen_only_then(
-    is_previewed: bool, chosen: list[str]
+    *, is_previewed: bool, chosen: list[str]
 ) -> None:
     tries: list[str] = []
 
