@@ -314,7 +314,8 @@ class LocalChat:
             setup = conversation.setup
             change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
             await conversation.configure(change)
-        if self._stage.start.is_open:
+        start = self._stage.start
+        if start.is_open:
             await self._talk.show_facts()
 
     def leave(self) -> None:
