@@ -46,7 +46,7 @@ def load() -> None:
         name = ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
         if not name.startswith(NOT_LOADED) and not name.rpartition(".")[2].startswith("_"):
             import_module(name)
-    import_module("vibe.system.http").import_httpx()
+    import_module("httpx2")
 
 
 def serve(requests: socket.socket) -> dict[str, Any]:

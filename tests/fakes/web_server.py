@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +16,7 @@ class Page:
 
     body: bytes = b""
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     endless: bool = False
     wait: threading.Event | None = None
 
@@ -51,14 +51,14 @@ def _handler_of(server: WebServer) -> Callable[..., BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server.hosts.append(self.headers["Host"])
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             page = server.pages.get(self.path, Page(b"nothing here", 404, {"Content-Type": "text/plain"}))
             if page.wait is not None:
                 page.wait.wait(20)
             self.send_response(page.status)
-            for name, value in page.headers.items():
+            length = {} if page.endless else {"Content-Length": str(len(page.body))}
+            for name, value in (page.headers | length).items():
                 self.send_header(name, value)
-            if not page.endless:
-                self.send_header("Content-Length", str(len(page.body)))
             self.end_headers()
             try:
                 while True:
@@ -68,6 +68,9 @@ def _handler_of(server: WebServer) -> Callable[..., BaseHTTPRequestHandler]:
                         break
             except OSError:
                 self.close_connection = True
+
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def do_HEAD(self) -> None:
             page = server.pages.get(self.path)

@@ -1,76 +1,129 @@
-"""HTTP clients: everything that speaks HTTP uses these options, with either of the two libraries."""
+"""HTTP clients: everything that speaks HTTP uses these options."""
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import suppress
-from types import ModuleType
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from anyio import CancelScope, current_time, move_on_after, run
+
 from vibe.system.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    import httpx2
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, which is never reached through a proxy."""
 CA_FILE = "SSL_CERT_FILE"
 """The variable that names a file of certificates, in place of the system's, to OpenSSL."""
 USUAL_PORTS = {"80": "http", "443": "https"}
+LONGEST_ANSWER = 64 * 1024 * 1024
+"""The most bytes of an answer, decompressed."""
+ERROR_BYTES, ERROR_SECONDS = 64 * 1024, 10.0
+"""The most bytes of a refusal that are read, and the most seconds spent on reading them."""
+WHOLE_SECONDS = 30.0
+"""The most seconds that ``answer_to`` takes."""
 
 
-def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -> dict[str, Any]:
-    """Return the arguments for a client of ``library`` (httpx or httpx2): certificates, and the user's proxies.
+def client_options(limits: httpx2.Limits | None = None) -> dict[str, Any]:
+    """Return the arguments for a client of httpx2: certificates, the user's proxies, and bounds of what is read.
 
-    A proxy that can't be used raises ``EnvironmentFailure`` for each request that has to go through it.
+    A proxy that can't be used raises ``EnvironmentFailure`` for each request that has to go through it. Answers are
+    read as ``bounded`` says.
     """
-    transport = library.AsyncHTTPTransport if is_async else library.HTTPTransport
     options: dict[str, Any] = {"verify": system_tls()} | ({} if limits is None else {"limits": limits})
     proxies = getproxies()
     mounts: dict[str, Any] = {}
     for scheme in ("http", "https", "all"):
         if address := proxies.get(scheme, "").strip():
-            mounts[f"{scheme}://"] = _proxy_transport(library, transport, scheme, address, options)
-    mounts |= {name: None for name in _no_proxy_patterns(proxies.get("no", "")) if _is_usable(library, name)}
+            mounts[f"{scheme}://"] = _proxy_transport(scheme, address, options)
+    mounts |= dict.fromkeys(_no_proxy_patterns(proxies.get("no", "")))
     if "*" in proxies.get("no", "").replace(",", " ").split():
         mounts = {}
-    return {**options, "mounts": mounts, "trust_env": False}
+    hooks = {"response": [partial(bounded, LONGEST_ANSWER)]}
+    return {**options, "mounts": mounts, "trust_env": False, "event_hooks": hooks}
 
 
-def _proxy_transport(library: Any, transport: Any, scheme: str, address: str, options: dict[str, Any]) -> Any:
+async def bounded(most: int, response: Any) -> None:
+    """Have only the beginning of an answer read if it is a refusal, else at most ``most`` bytes.
+
+    Reading a longer one raises ``httpx2.DecodingError``.
+    """
+    response.aiter_bytes = partial(_parts, most, response, response.aiter_bytes())
+
+
+async def _parts(most: int, response: Any, given: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    import httpx2
+
+    until = math.inf if response.is_success else current_time() + ERROR_SECONDS
+    size, part = 0, b"first"
+    while part and (response.is_success or size < ERROR_BYTES):
+        part = b""
+        with CancelScope(deadline=until):
+            part = await anext(given, b"")
+        size += len(part)
+        if response.is_success and size > most:
+            raise httpx2.DecodingError(f"it is longer than {most:,} bytes", request=response.request)
+        yield part
+    await response.aclose()
+
+
+def answer_to(method: str, url: httpx2.URL | str, seconds: float, **options: Any) -> httpx2.Response:
+    """Return the complete answer to one request, waiting ``seconds`` for each part of it. Blocks: call it in a thread.
+
+    Raises:
+        httpx2.HTTPError, httpx2.InvalidURL: there is none.
+    """
+    import httpx2
+
+    async def asked() -> httpx2.Response:
+        async with httpx2.AsyncClient(timeout=seconds, **client_options()) as client:
+            with move_on_after(WHOLE_SECONDS):
+                return await client.request(method, url, **options)
+        raise httpx2.ReadTimeout(f"no complete answer came within {WHOLE_SECONDS:g} s")
+
+    return run(asked)
+
+
+def _proxy_transport(scheme: str, address: str, options: dict[str, Any]) -> Any:
     """Return a transport through a proxy. If it can't be created, each request fails with a sentence that says so."""
+    import httpx2
+
     url = address if "://" in address else f"http://{address}"
     try:
-        _ = urlsplit(url).port  # Raises for an impossible port, which httpx only notices when it connects.
-        return transport(proxy=url.replace("socks://", "socks5://", 1), **options)
-    except (ValueError, library.InvalidURL):
+        _ = urlsplit(url).port  # Raises for an impossible port, which httpx2 only notices when it connects.
+        return httpx2.AsyncHTTPTransport(proxy=url.replace("socks://", "socks5://", 1), **options)
+    except (ValueError, httpx2.InvalidURL):
         wanted = "write http://, https:// or socks5://HOST:PORT, or unset it"
         problem = f"the proxy in {scheme}_proxy can't be used: {wanted}"
 
     def refuse(_request: Any) -> Any:
         raise EnvironmentFailure(problem)
 
-    return library.MockTransport(refuse)
+    return httpx2.MockTransport(refuse)
 
 
 def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
-    """Yield httpx's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
+    """Yield httpx2's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
+    import httpx2
+
     for entry in (*LOOPBACK, *no_proxy.replace(",", " ").split()):
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")
         with suppress(ValueError):
             name = f"[{ipaddress.IPv6Address(name)}]"
         host, _, port = name.rpartition(":")
         scheme, name = (USUAL_PORTS[port], host) if ":" in name and port in USUAL_PORTS else ("all", name)
-        yield f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
-
-
-def _is_usable(library: Any, pattern: str) -> bool:
-    """Return whether httpx accepts a pattern."""
-    with suppress(library.InvalidURL):
-        return bool(library.URL(pattern).host)
-    return False
+        pattern = f"{scheme}://{name}" if name[:1].isdigit() or name.startswith("[") else f"{scheme}://*{name}"
+        with suppress(httpx2.InvalidURL):
+            if httpx2.URL(pattern).host:
+                yield pattern
 
 
 def proxy_note(address: str) -> str:
@@ -106,16 +159,3 @@ def trust_advice(problem: str) -> str:
         return "use the host name that its certificate is for"
     given = f", which is {path!r} now" if (path := os.environ.get(CA_FILE)) else ""
     return f"name a file with the certificate of its CA in {CA_FILE}{given}, or have the system trust that CA"
-
-
-def import_httpx() -> Any:
-    """Import httpx without its command line, which would import click, rich and pygments (0.2 s)."""
-    fresh = "httpx" not in sys.modules
-    if fresh:
-        sys.modules["httpx._main"] = cast("ModuleType", None)
-    try:
-        import httpx
-    finally:
-        if fresh:
-            sys.modules.pop("httpx._main", None)
-    return httpx

@@ -36,7 +36,7 @@ from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.factory import ModelCatalog
 from vibe.shell.sandbox.choose import SandboxMode, choose_sandbox
 from vibe.system.errors import VibeError
-from vibe.system.http import client_options, import_httpx
+from vibe.system.http import answer_to
 from vibe.system.programs import find_program, find_ripgrep, guarded, shunned
 from vibe.system.redaction import redact
 
@@ -175,17 +175,17 @@ def _online(
 
 
 def _reach(provider: ProviderConfig) -> Iterator[Finding]:
-    httpx = import_httpx()
+    import httpx2  # noqa: PLC0415  only once a server is asked
+
     try:
-        with httpx.Client(timeout=CONNECT_SECONDS, **client_options(httpx, is_async=False)) as client:
-            answered = client.head(provider.api_base)
-    except (httpx.HTTPError, httpx.InvalidURL, VibeError) as error:  # the proxy's address may be invalid
+        answered = answer_to("HEAD", provider.api_base, CONNECT_SECONDS)
+    except (httpx2.HTTPError, httpx2.InvalidURL, VibeError) as error:  # the proxy's address may be invalid
         told = error if isinstance(error, VibeError) else ErrorMapper(provider=provider).from_wire(error)
         yield Finding("network", CheckState.FAILED, str(told))
         return
     yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
     with suppress(TypeError, ValueError):  # the date is missing or invalid
-        yield _clock(parsedate_to_datetime(answered.headers.get("date")).timestamp() - time.time())
+        yield _clock(parsedate_to_datetime(answered.headers.get("date", "")).timestamp() - time.time())
 
 
 def _clock(ahead: float) -> Finding:

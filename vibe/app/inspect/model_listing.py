@@ -18,10 +18,10 @@ from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.factory import ModelCatalog, filled_headers, key_of
 from vibe.system.errors import EnvironmentFailure
-from vibe.system.http import client_options, import_httpx
+from vibe.system.http import answer_to
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 PATIENCE_SECONDS = 15.0
 MOST_PAGES = 20
@@ -136,17 +136,17 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
         headers |= {name.lower(): text for name, text in filled_headers(provider, environ).items()}
     except EnvironmentFailure as error:
         return ModelOffer(provider=provider.name, problem=str(error))
-    httpx, errors = import_httpx(), ErrorMapper(provider=provider, api_key=key)
+    import httpx2
+
+    errors = ErrorMapper(provider=provider, api_key=key)
     try:
-        with httpx.Client(timeout=PATIENCE_SECONDS, **client_options(httpx, is_async=False)) as client:
-            # A redirect is not followed, because the key is meant only for this server.
-            names = set(_all_pages(client, httpx.URL(url), headers))
+        names = set(_all_pages(httpx2.URL(url), headers))
         return ModelOffer(provider=provider.name, models=tuple(sorted(names)))
-    except httpx.HTTPStatusError as error:
+    except httpx2.HTTPStatusError as error:
         status, answer = error.response.status_code, error.response
         problem = errors.from_response(status, answer.text, answer.headers, str(answer.url))
         return ModelOffer(provider=provider.name, problem=str(problem), status=status)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return ModelOffer(provider=provider.name, problem=str(errors.from_wire(error)))
     except ValidationError:
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
@@ -162,11 +162,12 @@ def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str,
     return f"{address(versioned(provider.api_base), 'models')}?limit=1000", own | headers_for(key)
 
 
-def _all_pages(client: httpx.Client, url: httpx.URL, headers: Mapping[str, str]) -> Iterator[str]:
+def _all_pages(url: httpx2.URL, headers: Mapping[str, str]) -> Iterator[str]:
     """Yield the names on all pages. Most providers have a single page, and don't mention others."""
     page_url = url
     for _ in range(MOST_PAGES):
-        response = client.get(page_url, headers=headers)
+        # A redirect is not followed, because the key is meant only for this server.
+        response = answer_to("GET", page_url, PATIENCE_SECONDS, headers=headers)
         response.raise_for_status()
         page = _Models.model_validate_json(response.content)
         yield from page.names

@@ -43,7 +43,7 @@ STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
 """The error of an HTTP status. Other statuses below 500 mean a bad request, the rest an overloaded provider."""
 
 WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
-    # Keyed by the name of an exception or one of its bases: httpx and httpx2 have the same tree, and need no import.
+    # Keyed by the name of an exception or one of its bases: httpx2 need not be imported for it.
     "ConnectTimeout": (ModelTransportError, "did not accept a connection in time{way}"),
     "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
@@ -55,7 +55,7 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
     "UnsupportedProtocol": (ModelRequestError, "has an api_base that is neither http:// nor https://"),
     "TransportError": (ModelTransportError, "could not be talked to"),
-    "DecodingError": (ModelProtocolError, "sent an answer that cannot be decompressed"),
+    "DecodingError": (ModelProtocolError, "sent an answer that cannot be read"),
     "HTTPError": (ModelTransportError, "could not be asked"),
     "InvalidURL": (ModelRequestError, "has an api_base that is not a URL"),
     "StreamError": (ModelTransportError, "broke the stream"),

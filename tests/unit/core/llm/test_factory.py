@@ -96,7 +96,7 @@ def test_a_script_that_cannot_be_found_for_sure_is_refused(script: str) -> None:
         models.backend(models.resolve(None))
 
 
-HEAVY = ["httpx", "httpx._main", "httpx2", "mistralai.client", "yaml", "genai_prices", "click", "rich", "truststore"]
+HEAVY = ["httpx", "httpx2", "httpx2._main", "mistralai.client", "yaml", "genai_prices", "click", "rich", "truststore"]
 
 
 def loaded_after(code: str) -> set[str]:
@@ -115,9 +115,9 @@ def test_the_catalog_costs_no_heavy_import() -> None:
     assert loaded_after(build) == set()
 
 
-def test_httpx_comes_without_its_command_line() -> None:
-    use = "from vibe.system.http import import_httpx\nimport_httpx().AsyncClient"
-    assert loaded_after(use) == {"httpx"}
+def test_the_http_library_comes_without_its_command_line() -> None:
+    use = "import httpx2\nfrom vibe.system.http import client_options\nhttpx2.AsyncClient(**client_options())"
+    assert loaded_after(use) == {"httpx2", "truststore"}
 
 
 def test_a_json_script_needs_no_yaml(tmp_path: Path) -> None:

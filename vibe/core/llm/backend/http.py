@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
-from anyio import CancelScope, current_time, move_on_after, to_thread
+from anyio import CancelScope, current_time, to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe import __version__
@@ -20,10 +20,10 @@ from vibe.core.llm.backend.assembly import HALF_BASE, AnswerBuilder
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
-from vibe.system.http import client_options, import_httpx
+from vibe.system.http import client_options
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
@@ -109,12 +109,6 @@ def _as_error(data: str) -> str:
     return msgspec.json.encode({"error": error or "no reason told"}).decode()
 
 
-MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
-"""The most bytes of one answer."""
-MAX_ERROR_BYTES: Final = 64 * 1024
-"""The most bytes of an error body that are read."""
-ERROR_BODY_SECONDS: Final = 10.0
-"""The most seconds spent on reading an error body."""
 AFTER_FINISH_SECONDS: Final = 5.0
 """Seconds that usage and ``[DONE]`` may come after the finish reason."""
 AFTER_DONE_SECONDS: Final = 1.0
@@ -140,26 +134,17 @@ class StreamReader:
         self.errors = errors
         self._make_taker = make_taker
 
-    async def check(self, response: httpx.Response) -> None:
+    async def check(self, response: httpx2.Response) -> None:
         """Accept a success of any type: some servers label their events as a page, or send the whole answer at once.
 
         Raises:
             ModelError: the response is an error.
         """
         if not response.is_success:
-            body = await self._error_body(response)
+            body = (await response.aread()).decode("utf-8", "replace")
             raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
 
-    async def _error_body(self, response: httpx.Response) -> str:
-        body = bytearray()
-        with move_on_after(ERROR_BODY_SECONDS):
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) >= MAX_ERROR_BYTES:
-                    break
-        return bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
-
-    async def read(self, response: httpx.Response, answer: AnswerBuilder) -> None:
+    async def read(self, response: httpx2.Response, answer: AnswerBuilder) -> None:
         """Read the whole stream into ``answer``, to the end of the body so that the connection can be reused.
 
         Raises:
@@ -167,16 +152,13 @@ class StreamReader:
         """
         parser, taker = SseParser(), self._make_taker(answer)
         take = partial(self._take, taker, answer)
-        done, size = False, 0
+        done = False
         with CancelScope() as scope:
             async for chunk in response.aiter_bytes():
-                size += len(chunk)
                 try:
                     done = done or any(map(take, parser.feed(chunk)))  # events after the last one are ignored
                 except EventTooLongError as error:
                     raise self.errors.protocol(f"sent {error}") from error
-                if size > MAX_STREAM_BYTES:
-                    raise self.errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
                 if done or answer.finished:
                     grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
                     scope.deadline = min(scope.deadline, current_time() + grace)
@@ -293,32 +275,28 @@ class HttpBackend:
         if self._client is None:
             made = await to_thread.run_sync(self._connect)  # imports the library and reads certificates: up to 1 s
             self._client = self._client or made
-        httpx, client = self._library(), self._client
-        body = self._encode(request)
-        headers = {**self._headers, **request.extra_headers, **self._users_headers}
+        import httpx2
+
         answer = AnswerBuilder(observer, self._provider.reasoning_tag)
         try:
-            for url in (known := self._urls):
-                posting = client.stream("POST", url, content=body, headers=headers)
-                if await self._read(posting, answer, is_last=url == known[-1]):
-                    self._urls = [url]
-                    break
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            await self._read(self._client, request, answer)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             # A failure after the finish reason does not matter: the answer is complete.
             if not answer.finished:
                 raise self._errors.from_wire(error) from error
         return answer.build(request, self._errors)
 
-    async def _read(
-        self, posting: AbstractAsyncContextManager[httpx.Response], answer: AnswerBuilder, *, is_last: bool
-    ) -> bool:
-        """Read the answer of an address; return False if that is a 404 and other addresses are left."""
-        async with posting as response:
-            if response.status_code == NOT_FOUND and not is_last:
-                return False
-            await self._reader.check(response)
-            await self._reader.read(response, answer)
-            return True
+    async def _read(self, client: Any, request: ModelRequest, answer: AnswerBuilder) -> None:
+        body = self._encode(request)
+        headers = {**self._headers, **request.extra_headers, **self._users_headers}
+        for url in (known := self._urls):
+            async with client.stream("POST", url, content=body, headers=headers) as response:
+                if response.status_code == NOT_FOUND and url != known[-1]:
+                    continue
+                await self._reader.check(response)
+                await self._reader.read(response, answer)
+            self._urls = [url]
+            break
 
     async def aclose(self) -> None:
         """Close pooled connections; the next call opens new ones."""
@@ -326,15 +304,13 @@ class HttpBackend:
         if client is not None:
             await client.aclose()
 
-    _library = staticmethod(import_httpx)
-    """Returns the HTTP library: httpx, or httpx2."""
-
     def _connect(self) -> Any:
         """Return a new client with its own pool of connections."""
-        httpx = self._library()
+        import httpx2
+
         timeout = self._provider.silence_seconds
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
-        return httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
-            **client_options(httpx, limits=limits),
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
+        return httpx2.AsyncClient(
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
+            **client_options(limits=limits),
         )

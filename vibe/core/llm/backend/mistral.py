@@ -17,7 +17,6 @@ from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fiel
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.messages import Message, ToolMessage
-from vibe.system.http import client_options
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral
@@ -60,11 +59,6 @@ class MistralBackend(HttpBackend):
         )
         self._api_key = api_key
 
-    def _library(self) -> Any:
-        import httpx2
-
-        return httpx2
-
     def _connect(self) -> Any:
         return _SdkClient(self._provider, self._api_key, super()._connect(), self._reader)
 
@@ -81,12 +75,10 @@ class _SdkClient:
 
         self._inner = inner
         self._errors, self._check = reader.errors, reader.check
-        # The SDK gets both clients from us, so that we can close both; its own would load the CA certificates twice.
-        self._unused = httpx2.Client(**client_options(httpx2, is_async=False))
         self._sdk = import_sdk()(
             api_key=api_key or NO_KEY,
             server_url=server_url(provider.api_base),
-            client=self._unused,
+            client=httpx2.Client(transport=httpx2.BaseTransport()),  # unused; its own would load certificates
             async_client=self,
             timeout_ms=int(provider.silence_seconds * 1000),
         )
@@ -136,7 +128,6 @@ class _SdkClient:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        self._unused.close()
         await self._inner.aclose()
 
 

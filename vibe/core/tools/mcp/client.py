@@ -23,11 +23,11 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
-from vibe.core.tools.mcp.sieve import answer_in_form, encoded, messages_in
+from vibe.core.tools.mcp.sieve import answer_in_form, encoded, messages_in, unreadable
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import typed_path
-from vibe.system.http import client_options
+from vibe.system.http import bounded, client_options
 from vibe.system.line_wire import LONGEST_MESSAGE
 from vibe.system.programs import find_program, shunned
 
@@ -200,6 +200,8 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
     async def note(response: httpx2.Response) -> None:
+        if not _is_stream(response):
+            await bounded(LONGEST_MESSAGE, response)
         # A server answers GET with 405 if it has no stream of its own. Nothing is wrong then.
         if response.request.method != "POST":
             return
@@ -215,30 +217,38 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
             response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    hooks = {"response": [note]}
     auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins, partial(setattr, exchange, "unsigned"))
     headers = dict(endpoint.headers)
-    options = client_options(httpx2)
-    async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks, **options) as client:
+    options = client_options()
+    options["event_hooks"]["response"] = [note]
+    async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, **options) as client:
         yield streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
+
+
+def _is_stream(response: Any) -> bool:
+    kind = response.headers.get("content-type", "").lower()
+    return response.is_success and response.request.method != "DELETE" and kind.startswith("text/event-stream")
 
 
 async def _bring_in_form(response: Any) -> None:
     """Bring the answer to a request in a form that the protocol allows, whether it is JSON or an event stream."""
+    asked = json.loads(await response.request.aread()).get("id")
+    if _is_stream(response):
+        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked)
+    elif not response.headers.get("content-type", "").lower().startswith("text/html"):
+        response.headers["content-type"] = "application/json"
+        response.aiter_bytes = partial(_answer_in_form, response.aiter_bytes(), asked)
+
+
+async def _answer_in_form(parts: AsyncIterator[bytes], asked: int | str | None) -> AsyncGenerator[bytes]:
+    """Yield the JSON of an answer in form, or of an error if it can't be read."""
     import httpx2
 
-    asked = json.loads(await response.request.aread()).get("id")
-    kind = response.headers.get("content-type", "").lower()
-    if kind.startswith("text/event-stream"):
-        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked)
-    elif not kind.startswith("text/html"):
-        response.headers["content-type"] = "application/json"
-        given = response.stream
-        data = [part async for part in given]
-        await given.aclose()
-        body = httpx2.Response(200, headers=response.headers, content=b"".join(data)).content  # decompressed
-        response.headers.pop("content-encoding", None)
-        response.stream = httpx2.ByteStream(answer_in_form(body, asked).encode())
+    try:
+        answer = answer_in_form(b"".join([part async for part in parts]), asked)
+    except httpx2.DecodingError as error:
+        answer = encoded(unreadable(str(error), asked or 0))
+    yield answer.encode()
 
 
 async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:
@@ -251,6 +261,9 @@ async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) ->
             *events, pending = EVENT_END.split(pending)
             for event in events:
                 yield _event_in_form(event, asked)
+        if len(pending) > LONGEST_MESSAGE:
+            pending = f"data:{encoded(unreadable(f'it is longer than {LONGEST_MESSAGE:,} bytes', asked or 0))}"
+            break
     yield _event_in_form(pending, asked)  # a last event may lack its blank line
 
 

@@ -150,7 +150,8 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
 
     endpoint, provider = flow.endpoint, flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
-    options: dict[str, Any] = {"event_hooks": {"request": [_prepare]}, **client_options(httpx2)}
+    options = client_options()
+    options["event_hooks"]["request"] = [_prepare]
     async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS, **options) as client:
         async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")

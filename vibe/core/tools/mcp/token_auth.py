@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, UNAUTHORIZED, SignIn, SignInStore, is_in_clear
 from vibe.system.errors import VibeError
-from vibe.system.http import client_options
-from vibe.system.plain_text import plain_line, shortened
+from vibe.system.http import answer_to
+from vibe.system.plain_text import one_line
 
 SPARE_SECONDS = 30.0
 """A token that expires within this many seconds is renewed before it is used."""
@@ -24,8 +24,6 @@ REFUSALS = frozenset({BAD_REQUEST, UNAUTHORIZED, 403})
 """HTTP statuses by which a server refuses to renew a token, so that only a new sign-in helps."""
 REQUEST_SECONDS = 8.0
 """The timeout of requests for tokens, in seconds."""
-PROBLEM_LENGTH = 200
-"""The most characters of an error's message."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +86,9 @@ def renew_tokens(sign_in: SignIn, tell: Callable[[str], object] = str) -> SignIn
 
     if sign_in.refresh_token is None:
         return None
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": sign_in.refresh_token,
-        **({"resource": sign_in.resource} if sign_in.resource else {}),
-    }
+    form = {"grant_type": "refresh_token", "refresh_token": sign_in.refresh_token}
+    if sign_in.resource:
+        form["resource"] = sign_in.resource
     try:
         answer = _post(sign_in.token_endpoint, sign_in, form)
         if answer.status_code in REFUSALS:
@@ -101,15 +97,11 @@ def renew_tokens(sign_in: SignIn, tell: Callable[[str], object] = str) -> SignIn
             return sign_in.with_tokens(OAuthToken.model_validate_json(answer.content))
         why = f"it answered HTTP {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        why = _reason(error)
+        why = one_line(str(error) or type(error).__name__)
     except ValidationError:
         why = "what it sent is no token"
     tell(f"{sign_in.token_endpoint} renews no token now ({why})")
     return None
-
-
-def _reason(error: Exception) -> str:
-    return shortened(plain_line(str(error)) or type(error).__name__, PROBLEM_LENGTH)
 
 
 def revocation_problem(sign_in: SignIn) -> str | None:
@@ -133,7 +125,7 @@ def revocation_problem(sign_in: SignIn) -> str | None:
             if answer.is_error:
                 return f"its server answered HTTP {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return f"its server can't be reached ({_reason(error)})"
+        return f"its server can't be reached ({one_line(str(error) or type(error).__name__)})"
     return ""
 
 
@@ -151,5 +143,4 @@ def _post(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Res
         auth = httpx2.BasicAuth(quote(sign_in.client_id, safe=""), quote(sign_in.client_secret, safe=""))
     elif sign_in.client_secret:
         fields["client_secret"] = sign_in.client_secret
-    with httpx2.Client(timeout=REQUEST_SECONDS, **client_options(httpx2, is_async=False)) as client:
-        return client.post(endpoint, data=fields, auth=auth, headers={"Accept": FORM})
+    return answer_to("POST", endpoint, REQUEST_SECONDS, data=fields, auth=auth, headers={"Accept": FORM})

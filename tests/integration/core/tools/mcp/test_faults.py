@@ -4,8 +4,9 @@ import gzip
 import json
 import threading
 import time
+import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from tests.fakes.mcp_rig import running
 from tests.fakes.ports import free_port
 from vibe.core.config.models import McpServerConfig
 from vibe.core.tools.mcp import connection
+from vibe.system import http
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -488,6 +490,93 @@ async def test_an_answer_in_a_stream_may_be_as_long_as_any_other(tmp_path: Path)
             said = await rig.call("web_pay")
 
     assert (said.status, said.content[:9]) == ("ok", "z" * 9), said.content[:200]
+
+
+class Endless(Forgetful):
+    """Answers a call, and with ``ends_badly`` the end of a session, with ``status`` and text that never ends."""
+
+    endless_kind = "text/plain"
+    part = b"x" * 65_536
+    pause = 0.0
+    ends_badly = False
+
+    def reply(self, status: int, data: bytes) -> None:
+        if data != self.body:
+            super().reply(status, data)
+            return
+        self.send_response(status)
+        self.send_header("Content-Type", self.endless_kind)
+        if self.is_compressed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        pack = zlib.compressobj(wbits=31)
+        with suppress(OSError):
+            self.wfile.write(self.packed(pack, data))
+            while True:
+                self.wfile.write(self.packed(pack, self.part))
+                time.sleep(self.pause)
+
+    def packed(self, pack: Any, data: bytes) -> bytes:
+        return pack.compress(data) if self.is_compressed else data
+
+    def do_DELETE(self) -> None:
+        self.reply(200, self.body if self.ends_badly else b"")
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "status", "body", "words"),
+    [
+        (
+            "text/plain",
+            500,
+            b"it broke: ",
+            "answered HTTP 500 at {url}: see the server's own log; it says: it broke: x",
+        ),
+        (
+            "application/json",
+            502,
+            b'{"error": "',
+            "answered HTTP 502 at {url}: see the server's own log; it says: {{\"e",
+        ),
+        ("text/event-stream", 503, b"data: ", "answered HTTP 503 at {url}: see the server's own log; it says: data: x"),
+        ("text/html", 500, b"<p>", "answered HTTP 500 at {url}: see the server's own log"),
+        ("application/json", 200, b'{"result": "', "failed: its answer can't be read: it is longer than 33,554,432 b"),
+        ("text/plain", 200, b'{"result": "', "failed: its answer can't be read: it is longer than 33,554,432 bytes"),
+        ("text/event-stream", 200, b"data: ", "failed: its answer can't be read: it is longer than 33,554,432 bytes"),
+        ("text/event-stream", 200, b": ", "failed: its answer can't be read: it is longer than 33,554,432 bytes"),
+    ],
+)
+async def test_an_answer_without_end_is_told_at_once(
+    kind: str,
+    status: int,
+    body: bytes,
+    words: str,
+    is_compressed: bool,  # noqa: FBT001  a table
+    tmp_path: Path,
+) -> None:
+    table = {"endless_kind": kind, "status": status, "body": body, "is_compressed": is_compressed}
+    server = type("Server", (Endless,), {"forgets": 1, "taken": [], "ends_badly": True, **table})
+    with served(server) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with running(tmp_path, over_http("web", url, tool_timeout_sec=60)) as rig:
+            with anyio.fail_after(40):
+                said = await rig.call("web_pay")
+
+    assert said.content.startswith(f"MCP server 'web' {words.format(url=url)}"), said.content[:300]
+
+
+async def test_a_refusal_that_comes_by_letters_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "ERROR_SECONDS", 0.5)
+    table: dict[str, Any] = {"forgets": 1, "taken": [], "status": 500, "body": b"it broke ", "part": b"z", "pause": 0.1}
+    with served(type("Server", (Endless,), table)) as port:
+        async with running(tmp_path, over_http("web", f"http://127.0.0.1:{port}/mcp")) as rig:
+            with anyio.fail_after(20):
+                said = await rig.call("web_pay")
+
+    assert "; it says: it broke z" in said.content
 
 
 async def test_a_compressed_answer_is_read(tmp_path: Path) -> None:
