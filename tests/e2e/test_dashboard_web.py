@@ -146,6 +146,19 @@ def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:
         assert deaf.recv(12) == b"HTTP/1.1 200"
 
 
+def test_pages_that_come_all_at_once_are_all_answered(vibe: VibeCommand) -> None:
+    with dashboard(vibe) as (said, client), ExitStack() as held:
+        place = client.base_url.host, client.base_url.port
+        pages = [held.enter_context(socket.create_connection(place, timeout=60)) for _ in range(60)]
+        for page in pages:
+            page.sendall(
+                f"GET /api/stream HTTP/1.1\r\nHost: {place[0]}:{place[1]}\r\n"
+                f"Authorization: Bearer {said['token']}\r\n\r\n".encode()
+            )
+
+        assert {page.recv(12) for page in pages} == {b"HTTP/1.1 200"}
+
+
 def test_connections_that_ask_nothing_keep_nobody_out(vibe: VibeCommand) -> None:
     with dashboard(vibe) as (said, client), ExitStack() as held:
         resource.prlimit(said["pid"], resource.RLIMIT_NOFILE, (256, 256))

@@ -14,8 +14,11 @@ from vibe.system.errors import EnvironmentFailure
 
 WAITING_CONNECTIONS = 64
 """The most connections that wait to be accepted."""
-MOST_SILENT = 32
-"""The most connections that ask nothing. Any user of the machine can open them, and a process has few files to open."""
+MOST_SILENT = 2 * WAITING_CONNECTIONS
+"""The most connections that ask nothing. Any user of the machine can open them, and a process has few files to open.
+
+What was accepted just now is silent until its first request is read, and so may be what was accepted right before it.
+"""
 _LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
 """The state of a listening socket, and the columns of the kernel's table of sockets."""
 
