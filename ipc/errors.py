@@ -19,6 +19,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from vibe.system.files import regular_bytes
+from vibe.system.plain_text import one_line
 
 T = TypeVar("T")
 
@@ -76,13 +77,13 @@ class UnknownSourceError(IpcError):
 
 
 class EventsLostError(IpcError):
-    """Events ``first`` to ``last`` were announced, but the journal they should be in does not hold them."""
+    """Events, in ``ranges`` of their numbers, were announced, but the journal they should be in doesn't hold them."""
 
-    def __init__(self, source: str, first: int, last: int, journal: Path | None) -> None:
+    def __init__(self, source: str, ranges: Sequence[tuple[int, int]], journal: Path | None) -> None:
+        lost = one_line(" and ".join(f"{first} to {last}" for first, last in ranges), 200)
         where = f"its journal {journal} does not hold them" if journal else "its journal can't be read from here"
         super().__init__(
-            f"run {source} ended and events {first} to {last} are lost: {where}; "
-            "check its machine for a full or failing disk"
+            f"run {source} ended and events {lost} are lost: {where}; check its machine for a full or failing disk"
         )
 
 

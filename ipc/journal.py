@@ -10,12 +10,15 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
-from itertools import islice
+from contextlib import AbstractContextManager, closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
-from ipc.errors import JournalError
+from ipc.codec import decode_event, decode_head
+from ipc.errors import CodecError, JournalError
+from ipc.events import Event
+from vibe.system.errors import os_error_as
 from vibe.system.files import append_all, is_locked, sync_data, wait_for_lock
 
 BATCH_BYTES = 1 << 20
@@ -157,11 +160,8 @@ class JournalReader:
 
     def __init__(self, path: Path, first: int = 1) -> None:
         self.path = path
-        try:
+        with _failing(path, "it can't be opened", "check the path and its permissions"):
             self._file: BinaryIO = path.open("rb")
-        except OSError as error:
-            problem = error.strerror or "it can't be opened"
-            raise JournalError(path, problem, "check the path and its permissions") from error
         self._lines = islice(enumerate(_whole_lines(self._file), start=1), max(first, 1) - 1, None)
 
     def read_batch(self, limit: int = BATCH_BYTES) -> list[tuple[int, bytes]]:
@@ -179,6 +179,31 @@ class JournalReader:
         self._file.close()
 
 
+def reader_from(path: Path, first: int) -> JournalReader:
+    """Return a reader that comes to event ``first``; if lines are missing before it, with the first line."""
+    reader = JournalReader(path, max(first - 1, 1))
+    with suppress(CodecError):
+        if first <= 1 or any(decode_head(body).seq == line for line, body in reader.read_batch(limit=1)):
+            return reader
+    reader.close()
+    return JournalReader(path)
+
+
+def recorded_events(path: Path, first: int = 1, beginnings: bytes | tuple[bytes, ...] = b"") -> Iterator[Event]:
+    """Yield the events of a journal from ``first`` on, without damaged ones and those that a later version wrote.
+
+    Lines that don't begin as ``beginnings`` are left out, undecoded.
+    """
+    with closing(reader_from(path, first)) as reader:
+        for _, body in chain.from_iterable(iter(reader.read_batch, [])):
+            try:
+                event = decode_event(body) if body.startswith(beginnings) else None
+            except CodecError:
+                continue
+            if event is not None and event.seq >= first:
+                yield event
+
+
 def is_being_written(path: Path) -> bool:
     """Return whether a living process holds the journal at ``path`` open for writing."""
     with suppress(OSError):
@@ -186,12 +211,14 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
+def _failing(path: Path, problem: str, remedy: str) -> AbstractContextManager[None]:
+    """Raise a JournalError if the block fails, with the system's words or else the ``problem``."""
+    return os_error_as(lambda error: JournalError(path, error.strerror or problem, remedy))
+
+
 def _open_locked(path: Path) -> int:
-    try:
+    with _failing(path, "it can't be opened", "check the folder and its permissions"):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        problem = error.strerror or "it can't be opened"
-        raise JournalError(path, problem, "check the folder and its permissions") from error
     try:
         if wait_for_lock(fd, _LOCK_SECONDS):
             return fd
@@ -206,15 +233,12 @@ def _open_locked(path: Path) -> int:
 def _recover(fd: int, path: Path) -> tuple[array[int], int]:
     """Return the offsets at which the complete lines end, after a leading 0, and the size of the file."""
     offsets = array("Q", [0])
-    try:
-        with open(fd, "rb", closefd=False) as file:
-            end = 0
-            for line in _whole_lines(file):
-                end += len(line)
-                offsets.append(end)
+    with _failing(path, "it can't be read", "check the disk"), open(fd, "rb", closefd=False) as file:
+        end = 0
+        for line in _whole_lines(file):
+            end += len(line)
+            offsets.append(end)
         return offsets, os.fstat(fd).st_size
-    except OSError as error:
-        raise JournalError(path, error.strerror or "it can't be read", "check the disk") from error
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:

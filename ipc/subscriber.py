@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -30,7 +30,8 @@ from ipc.codec import (
     encode_request,
 )
 from ipc.errors import CodecError, EventsLostError, IpcError, JournalError, UnknownSourceError
-from ipc.journal import JournalReader, is_being_written
+from ipc.events import Event
+from ipc.journal import JournalReader, is_being_written, reader_from
 from ipc.registry import Origin, Registry, last_in_good_order
 
 After: TypeAlias = int | Literal["now"]
@@ -47,6 +48,8 @@ CONNECT_S = 2.0
 FRAMES_AT_ONCE = 256
 """Live messages taken in between two checkpoints of the event loop."""
 
+EVENTS_AT_ONCE = 200
+"""Events passed on in between two checkpoints of the event loop."""
 NO_JOURNAL = "give the path of a journal.jsonl of a run"
 _RETRY_S = 0.05
 """Seconds to wait before asking again, after an answer without events."""
@@ -74,7 +77,8 @@ class Subscription:
         UnknownSourceError: on entering: nothing is known of the publisher, or it does not answer.
         IpcError: on entering: the publisher is on TCP and wants the run's token, which this home does not know.
         BusUnavailableError: on entering: pynng can't be loaded, or the address can't be used.
-        EventsLostError: while iterating: the publisher is gone and announced events that its journal does not hold.
+        EventsLostError: at the end: the publisher is gone and announced events that its journal does not hold.
+        JournalError: at the end: a line of the journal is damaged, though no event is missing that is known of.
         CodecError: while iterating: the publisher speaks another version of the wire format.
     """
 
@@ -123,7 +127,9 @@ class Subscription:
         self._requests: ReqSocket | None = None
         self._reader: JournalReader | None = None
         self._ending: EndReason | None = None
-        self._lost: tuple[int, int] | None = None
+        self._lost: list[tuple[int, int]] = []
+        self._damaged = ""
+        """What is wrong with the first line of the journal, among those wanted, that holds no event."""
         self._last_message = 0.0
 
     @property
@@ -151,6 +157,22 @@ class Subscription:
                 raise StopAsyncIteration
             await self._fill()
         return self._ready.popleft()
+
+    async def pass_on(self, take: Callable[[Event], object], last: int = 0) -> int:
+        """Pass events on, up to the number ``last`` (0: to the end), and return how many.
+
+        Those that a later version of vibe wrote are left out.
+        """
+        passed = 0
+        async for record in self:
+            if record.event is not None:
+                take(record.event)
+                passed += 1
+            if record.seq % EVENTS_AT_ONCE == 0:
+                await lowlevel.checkpoint()
+            if 0 < last <= record.seq:
+                break
+        return passed
 
     # --- finding the publisher
 
@@ -296,7 +318,7 @@ class Subscription:
             return
         if journal is not None:
             with suppress(JournalError):
-                self._reader = await to_thread.run_sync(JournalReader, journal, self._next)
+                self._reader = await to_thread.run_sync(reader_from, journal, self._next)
         if self._reader is None:
             await self._finish()
 
@@ -305,20 +327,18 @@ class Subscription:
         for line, body in batch:
             try:
                 head = decode_head(body)
-            except CodecError as error:
-                if self._ready:  # the events before it are delivered first
-                    reader.close()
-                    self._reader = await to_thread.run_sync(JournalReader, reader.path, line)
-                    return
-                raise JournalError(reader.path, f"its line {line} is not an event", NO_JOURNAL) from error
+            except CodecError:
+                if (self._next or 0) <= line:
+                    self._damaged = self._damaged or f"its line {line} is not an event"
+                continue
             self.source = self.source or head.source
             if self._next is not None and head.seq >= self._next:
                 if head.seq > self._next:
-                    self._lost = self._lost or (self._next, head.seq - 1)
+                    self._lost.append((self._next, head.seq - 1))
                 self._deliver(head.seq, body, head.topic)
                 self.replayed += 1
-        if not batch and self.source is None:
-            raise JournalError(reader.path, "it holds no event", NO_JOURNAL)
+        if self.source is None:
+            raise JournalError(reader.path, self._damaged or "it holds no event", NO_JOURNAL)
         if not batch:
             await self._finish()
 
@@ -331,9 +351,11 @@ class Subscription:
                 return
         self.ended = self._ending
         if self._next is not None and self._is_behind():
-            self._lost = self._lost or (self._next, self.head)
-        if self._lost is not None:
-            raise EventsLostError(self.source or str(self._target), *self._lost, self._journal)
+            self._lost.append((self._next, self.head))
+        if self._lost:
+            raise EventsLostError(self.source or str(self._target), self._lost, self._journal)
+        if self._reader is not None and self._damaged:
+            raise JournalError(self._reader.path, self._damaged, "all others were read; check the disk")
 
     def _close(self) -> None:
         for part in (self._stream, self._requests, self._reader):

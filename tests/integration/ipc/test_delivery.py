@@ -236,6 +236,33 @@ async def test_events_missing_from_the_middle_of_a_journal_are_told_after_the_ot
                 await rest(records)
 
 
+def thin_out(journal: Path) -> None:
+    """Damage the second event, and take out the fifth and the sixth."""
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"damage\n", *lines[2:4], *lines[6:]]))
+
+
+@pytest.mark.parametrize("after", [0, 2, 6, 8, 9])
+async def test_a_subscriber_that_begins_behind_missing_events_gets_all_it_asked_for(
+    vibe_home: Path, after: int
+) -> None:
+    async with running(vibe_home) as run:
+        run.publish(10)
+        journal = Path(run.bus.entry.journal)
+    thin_out(journal)
+    lost = [(first, last) for first, last in ((2, 2), (5, 6)) if after < last]
+
+    async with ipc.subscribe(journal, home=vibe_home, after=after) as records:
+        left = [number for number in range(after + 1, 11) if number not in {2, 5, 6}]
+        assert seqs(await take(records, len(left))) == left
+        if lost:
+            told = " and ".join(f"{max(first, after + 1)} to {last}" for first, last in lost)
+            with pytest.raises(EventsLostError, match=f"events {told} are lost"):
+                await rest(records)
+        else:
+            assert await rest(records) == []
+
+
 async def test_a_new_source_at_the_same_address_ends_the_old_one(vibe_home: Path) -> None:
     address = f"ipc://{vibe_home}/own.sock"
     async with running(vibe_home, "first", address) as first:

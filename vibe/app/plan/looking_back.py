@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import accumulate, chain, groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -12,9 +12,8 @@ from typing import Final, TypeAlias
 from msgspec import Struct, field
 
 from ipc import events as e
-from ipc.codec import decode_event
 from ipc.errors import IpcError
-from ipc.journal import JournalReader
+from ipc.journal import recorded_events
 from ipc.registry import Registry
 from planner.plan.status import PlanStatus
 from planner.store.errors import BrokenPlanError
@@ -55,8 +54,7 @@ def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
     paths = [Path(entry.journal) for entry in entries if entry.info.cwd == str(workspace)]
     found: dict[str, ModelUse] = {}
     with suppress(OSError, IpcError):
-        for body in chain.from_iterable(map(_event_bodies, _newest(paths))):
-            event = decode_event(body) if body.startswith(_MODEL_EVENTS) else None
+        for event in chain.from_iterable(recorded_events(path, 1, _MODEL_EVENTS) for path in _newest(paths)):
             if isinstance(event, e.ModelEndedEvent) and event.status == "ok":
                 use = found.setdefault(event.model, ModelUse())
                 use.answers += 1
@@ -151,10 +149,5 @@ def _events_of(plan_id: str, registry: Registry) -> Iterator[e.Event]:
     paths = [Path(entry.journal) for entry in registry.ended() if entry.info.plan_id == plan_id]
     with suppress(OSError, IpcError):
         if sum(path.stat().st_size for path in paths) <= MOST_BYTES:
-            events = filter(None, map(decode_event, chain.from_iterable(map(_event_bodies, paths))))
+            events = chain.from_iterable(map(recorded_events, paths))
             yield from (event for event in events if event.plan_id == plan_id and not isinstance(event, _Passing))
-
-
-def _event_bodies(journal: Path) -> Iterator[bytes]:
-    with closing(JournalReader(journal)) as reader:
-        yield from (body for _, body in chain.from_iterable(iter(reader.read_batch, [])))

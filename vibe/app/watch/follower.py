@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,15 +10,13 @@ import anyio
 from ipc.errors import IpcError
 from ipc.events import Event
 from ipc.registry import Entry
-from ipc.subscriber import Subscription, subscribe
+from ipc.subscriber import EVENTS_AT_ONCE, Subscription, subscribe
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, plans_folder
 from vibe.app.watch.runs import KnownRun
 from vibe.view.agent_view import EntryView, Key
 from vibe.view.view import View, apply, lose
 
-EVENTS_AT_ONCE = 200
-"""The number of events after which others on the event loop get their turn."""
 REST_S = 0.02
 """The time for which events gather before they are read. At 600 a second this halves the processor time of following.
 """
@@ -80,7 +77,7 @@ class Follower:
                 break
             end = ends.pop(entry.source, 0)
             async with self._subscription(entry) as records:
-                await _pass_events(records, take, 0 if ends else end)
+                await records.pass_on(take, 0 if ends else end)
         return found
 
     def _subscription(self, entry: Entry) -> Subscription:
@@ -114,9 +111,9 @@ class Follower:
         try:
             async with subscription as records:
                 if records.head or not records.is_live:
-                    await _pass_events(records, self._take, records.head if records.is_live else 0)
+                    await records.pass_on(self._take, records.head if records.is_live else 0)
                 caught_up.set()
-                await _pass_events(records, self._take)
+                await records.pass_on(self._take)
         except IpcError as error:
             self.problem = str(error)
             self._changed.add(("runs", entry.source))
@@ -126,17 +123,6 @@ class Follower:
 
     def _take(self, event: Event) -> None:
         self._changed.update(apply(self.view, event))
-
-
-async def _pass_events(records: Subscription, take: Callable[[Event], None], last: int = 0) -> None:
-    """Pass on the events of a source up to the event number ``last``; 0 means to its end."""
-    async for record in records:
-        if record.event is not None:  # None if a later version of vibe wrote it
-            take(record.event)
-        if record.seq % EVENTS_AT_ONCE == 0:
-            await anyio.lowlevel.checkpoint()
-        if 0 < last <= record.seq:
-            return
 
 
 def _take_older(view: View, entries: tuple[str, range], found: dict[int, EntryView], event: Event) -> None:

@@ -136,13 +136,8 @@ def _export(args: Arguments, env: CliEnvironment) -> None:
 
 async def _publish_all(subscription: Subscription, telemetry: Telemetry) -> int:
     """Pass every event of a run to telemetry and return their number."""
-    events = 0
     async with subscription as records:
-        async for record in records:
-            if record.event is not None:
-                telemetry.publish(record.event)
-                events += 1
-    return events
+        return await records.pass_on(telemetry.publish)
 
 
 def _line(record: EventRecord) -> str:

@@ -160,20 +160,14 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
     async with cancelled_by_signals(env) as signals, anyio.create_task_group() as tasks:
         tasks.start_soon(_heed_keys, env, tree, watcher, tasks.cancel_scope)
         try:
-            await _hand_on(subscription, tree)
+            async with subscription as records:
+                await records.pass_on(tree.publish)
         except IpcError as error:
             problem = error  # raised below, because the task group would wrap it
         tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
     return signals.exit_code
-
-
-async def _hand_on(subscription: Subscription, tree: LiveTree) -> None:
-    async with subscription as records:
-        async for record in records:
-            if record.event is not None:  # None means an event of a later version
-                tree.publish(record.event)
 
 
 async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: anyio.CancelScope) -> None:

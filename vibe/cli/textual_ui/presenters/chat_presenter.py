@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
-from itertools import chain, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -205,18 +204,14 @@ def before_message(entries: Sequence[EntryView], index: int) -> Sequence[EntryVi
 
 def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
     """Yield the events of a part, except the facts of plans, which are in no transcript."""
-    from ipc.codec import decode_event  # noqa: PLC0415  long after the first frame
-    from ipc.journal import JournalReader  # noqa: PLC0415  as above
+    from ipc.journal import recorded_events  # noqa: PLC0415  long after the first frame
 
     journal = registry.resolve(part.source).journal
     if journal is None:
         raise UnknownSourceError(part.source, "has no journal on this machine", ())
-    with closing(JournalReader(journal, part.first)) as reader:
-        batches = chain.from_iterable(iter(reader.read_batch, []))
-        for _, body in takewhile(lambda numbered: numbered[0] <= part.last, batches):
-            event = decode_event(body)
-            if event is not None and not isinstance(event, Fact):
-                yield event
+    for event in takewhile(lambda event: event.seq <= part.last, recorded_events(journal, part.first)):
+        if not isinstance(event, Fact):
+            yield event
 
 
 def history_entries(messages: Iterable[Message], first: int = 0) -> Iterator[LogEntry]:
