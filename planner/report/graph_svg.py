@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, pairwise
 from operator import add
@@ -296,15 +296,10 @@ class _Drawing:
 
     def _edge(self, step_id: str, edge: Dependency) -> str:
         x, y = self._point(*self._layout.centres[edge.step])
-        path = [f"M{x:g} {y + BOX_HEIGHT}"]
-        y += BOX_HEIGHT
-        for bend in self._layout.routes[edge.step, step_id]:
-            to_x, to_y = self._point(*bend)
-            path.append(f"{curve(x, y, to_x, to_y)}V{to_y + BOX_HEIGHT}")
-            x, y = to_x, to_y + BOX_HEIGHT
+        points = (self._point(*bend) for bend in self._layout.routes[edge.step, step_id])
         to_x, to_y = self._point(*self._layout.centres[step_id])
-        path.append(curve(x, y, to_x, to_y - 1))
-        return f'<path class="edge on-{edge.on}" marker-end="url(#vibe-arrow)" d="{"".join(path)}"/>'
+        path = route(x, y + BOX_HEIGHT, ((x, top, top + BOX_HEIGHT) for x, top in points), (to_x, to_y - 1))
+        return f'<path class="edge on-{edge.on}" marker-end="url(#vibe-arrow)" d="{path}"/>'
 
     def _box(self, step: Step) -> str:
         status = self._status(step)
@@ -325,7 +320,16 @@ class _Drawing:
         )
 
 
-def curve(x: float, y: float, to_x: float, to_y: float) -> str:
+def route(x: float, y: float, bends: Iterable[tuple[float, int, int]], end: tuple[float, int]) -> str:
+    """Return the path of an edge from a point to its ``end``. Each bend has a place, an upper and a lower end."""
+    path = [f"M{x:g} {y:g}"]
+    for to_x, top, bottom in bends:
+        path.append(f"{_curve(x, y, to_x, top)}V{bottom}")
+        x, y = to_x, bottom
+    return "".join([*path, _curve(x, y, *end)])
+
+
+def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
     """Return the path of a curve that starts and ends vertically."""
     if x == to_x:
         return f"V{to_y:g}"

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import GraphError
-from planner.report.graph_svg import GraphLayout, curve, lay_out
+from planner.report.graph_svg import GraphLayout, lay_out, route
 from vibe.system.grouping import by_key
 from vibe.view.plan_view import depths
 
@@ -117,12 +117,6 @@ class _Places:
 
     def _edge(self, above: str, box: str) -> str:
         middle, row = self._layout.centres[above]
-        x, y = self._x(middle), self._tops[row] + self._height(above)
-        path = [f"M{x:g} {y}"]
-        for bend, bend_row in self._layout.routes[above, box]:
-            to_x, to_y = self._x(bend), self._tops[bend_row]
-            bottom = self._tops[bend_row + 1] - GAP_Y
-            path.append(f"{curve(x, y, to_x, to_y)}V{bottom}")
-            x, y = to_x, bottom
-        middle, row = self._layout.centres[box]
-        return "".join([*path, curve(x, y, self._x(middle), self._tops[row] - 1)])
+        tops, (end, end_row) = self._tops, self._layout.centres[box]
+        bends = ((self._x(at), tops[row], tops[row + 1] - GAP_Y) for at, row in self._layout.routes[above, box])
+        return route(self._x(middle), tops[row] + self._height(above), bends, (self._x(end), tops[end_row] - 1))
