@@ -254,9 +254,9 @@ def test_the_status_of_a_failed_plan_says_why_and_what_to_do(vibe: VibeCommand, 
 
     status = vibe("plan", "status", plan_id).out
 
-    assert "failed (exit_code)" in status
+    assert "failed (a command failed)" in status
     assert f"try again with: vibe plan retry {plan_id} a, then vibe plan resume {plan_id}\n" in status
-    assert "failed (exit_code)" in vibe("plan", "list").out
+    assert "failed (a command failed)" in vibe("plan", "list").out
 
 
 def test_how_a_plan_stands_is_read_from_its_journal(vibe: VibeCommand, write_plan: WritePlan) -> None:

@@ -14,7 +14,7 @@ from planner.plan.for_each import folded
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Child, Decision, Plan, PlanStatus, Step
 from planner.plan.operations import operation_text, read_operations
-from planner.plan.status import MARKS, items_text, status_text
+from planner.plan.status import MARKS, items_text, reason_text, status_text
 from planner.reuse.reuse import diff
 from planner.state.lists import in_pages
 from planner.state.state import RemovedStep, State, StepState
@@ -143,7 +143,7 @@ def _item_name(child: Child, plan: Plan) -> str:
 
 def _step_line(step: Step, state: StepState, title: str = "") -> str:
     status = state.status.value
-    detail = f"  {one_line(state.detail or state.reason or '')}"
+    detail = f"  {one_line(state.detail or reason_text(state.reason))}"
     return f"{MARKS[status]} {step.id}: {step_title(title or step.title)} ({status}){detail}".rstrip()
 
 
@@ -203,9 +203,5 @@ def _removed(folder: PlanFolder, state: State) -> list[tuple[RemovedStep, Spendi
 def _status_text(plan: PlanSummary) -> str:
     if plan.is_interrupted:
         return "interrupted"
-    if plan.status is PlanStatus.PAUSED and not plan.holder:
-        return one_line(status_text(plan.status, plan.reason))
     status = plan.status.value if plan.status else "unknown"
-    if plan.holder:
-        return f"{status} (process {plan.holder})"
-    return f"{status} ({one_line(plan.reason)})" if plan.reason and plan.reason != status else status
+    return f"{status} (process {plan.holder})" if plan.holder else one_line(status_text(status, plan.reason))
