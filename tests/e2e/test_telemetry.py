@@ -17,6 +17,8 @@ import pytest
 from ipc.events import PlanStartedEvent
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.otlp_receiver import Received, attributes, otlp_receiver
+from vibe.app import telemetry
+from vibe.system.errors import EnvironmentFailure
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TOKENS = "gen_ai.client.inference.usage.{}_tokens"
@@ -179,6 +181,17 @@ def test_what_a_busy_receiver_answers_is_told(vibe: VibeCommand, received: Recei
     received.status = 503
     [warning] = _demo(vibe)["warnings"]
     assert f"{received.address} takes no spans (it answers HTTP 503); `vibe events export" in warning
+
+
+def test_a_receiver_that_is_too_slow_is_told_as_that(received: Received, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "SEND_SECONDS", 0.2)
+    received.answers.clear()
+    event = PlanStartedEvent(goal="g", steps=(), plan_id="p", source="s", seq=1, ts=1.0, event_id="e")
+    listener = telemetry.Telemetry(received.address, {})
+    listener.publish(event)
+    with pytest.raises(EnvironmentFailure, match=r"takes no spans \(too slow\)"):
+        listener.close()
+    received.answers.set()
 
 
 def test_what_is_no_address_is_told(vibe: VibeCommand) -> None:

@@ -35,7 +35,7 @@ try:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-    from requests import ConnectionError, RequestException, Response, Session  # noqa: A004  requests has its own
+    from requests import ConnectionError, ReadTimeout, RequestException, Response, Session  # noqa: A004  requests has its own
 except ImportError as error:
     raise EnvironmentFailure(
         f"OpenTelemetry is not installed ({error.name}): "
@@ -65,6 +65,7 @@ SEND_SECONDS = 5.0
 """The time that a receiver has for one request, including further tries after failures."""
 LAST_SECONDS = 10.0
 """The time in which a receiver must begin to take the last of the spans, when a run's record waits for it."""
+NO_ANSWER, TOO_SLOW = "no answer: check the address", "too slow"
 GOAL_LENGTH = 60
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
 """The kinds of spans, with which their keys begin."""
@@ -122,26 +123,30 @@ class _FixedIds(IdGenerator):
 
 
 class _Link(Session):
-    """The link to a receiver. ``status`` is that of its last answer, or 0 if the last request got none.
+    """The link to a receiver. ``why`` says what was wrong with its last answer, should something be lost.
 
     ``until`` is when the last request may begin. It is infinite as long as nobody waits for the end.
     """
 
-    until, status, failed = math.inf, 0, 0
+    until, why, failed = math.inf, NO_ANSWER, 0
     is_taken = True
     """True unless the receiver refused the last request."""
 
     def request(self, *args: Any, **options: Any) -> Response:
         """Send a request for an exporter, which tries again after a pause unless this raises a RequestException."""
-        is_awaited, self.status, self.is_taken = self.until < math.inf, 0, False
+        is_awaited, self.why, self.is_taken = self.until < math.inf, NO_ANSWER, False
         try:
             response = super().request(*args, **options)
+        except ReadTimeout:
+            self.why = TOO_SLOW
+            raise
         except ConnectionError as error:
             self.failed += 1
             if is_awaited and self.failed > 1:  # first it tries again at once, as a link that was kept may have ended
                 raise RequestException(error) from error
             raise
-        self.failed, self.status, self.is_taken = 0, response.status_code, response.status_code // 100 == 2
+        self.failed, self.is_taken = 0, response.status_code // 100 == 2
+        self.why = TOO_SLOW if self.is_taken else f"it answers HTTP {response.status_code}"
         if response.is_redirect or (is_awaited and not self.is_taken):  # an exporter takes a redirect for a success
             response.close()
             raise RequestException(response=response)
@@ -286,10 +291,8 @@ class Telemetry:
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
             self._provider.shutdown()
             problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans"
-            status = self._link.status
-            why = {0: "no answer: check the address", 200: "too slow"}.get(status, f"it answers HTTP {status}")
             raise EnvironmentFailure(
-                f"{self._endpoint} {problem} ({why}); "
+                f"{self._endpoint} {problem} ({self._link.why}); "
                 f"`vibe events export RUN --otlp {self._endpoint}` sends those of a run later"
             )
 
