@@ -1396,6 +1396,30 @@ def test_nothing_turns_in_a_run_whose_process_died(
     is_quiet(page)
 
 
+async def test_a_step_says_what_blocks_it(vibe: VibeCommand, browser: Browser) -> None:
+    outlines = tuple(
+        e.StepOutline(id=name, title=name, mode="code", depends_on=above, status=status)
+        for name, above, status in (
+            ("first", (), "pending"),
+            ("second", (), "pending"),
+            ("last", ("first",), "blocked"),
+        )
+    )
+    async with running(vibe.home) as run:
+        run.says(e.PlanStartedEvent(goal="Try it", steps=outlines, workspace=str(vibe.workdir)))
+        page = await opened(browser, vibe, "plan-1")
+        await to_thread.run_sync(page.wait, "document.querySelector('#dag [data-step=last]')")
+        await to_thread.run_sync(page.click, "#dag [data-step=last]")
+        moved = e.PlanStepUpdateEvent(step_id="first", title="first", status="in_progress", previous="pending")
+        run.says(moved, structs.replace(moved, status="failed", previous="in_progress", reason="exit_code"))
+        said = "[document.querySelector('#dag [data-step=last] .ln').textContent,"
+        said += "document.querySelector('#step .doing')?.textContent].join() === 'blocked: first failed,blocked: first failed'"
+        await to_thread.run_sync(page.wait, said)
+        label = await to_thread.run_sync(page.run, "document.querySelector('#dag [data-step=last]').ariaLabel")
+        assert label == "last: last, to do, blocked: first failed"
+        await to_thread.run_sync(is_quiet, page)
+
+
 async def test_a_paused_plan_says_why_and_once_its_run_has_ended_what_continues_it(
     vibe: VibeCommand, browser: Browser
 ) -> None:
@@ -1463,6 +1487,18 @@ def test_a_second_tab_can_be_silenced_again(links: dict[str, Any], browser: Brow
     pages[0].wait("document.querySelector('#bell[aria-pressed=false]')")
     until(lambda: pages[0].run(locks) == [0, 0], 5)
     assert pages[0].said == pages[1].said == []
+
+
+@pytest.mark.parametrize("offered", ["class { static requestPermission = async () => 'denied' }", "undefined"])
+def test_a_browser_that_refuses_notifications_is_told(links: dict[str, Any], browser: Browser, offered: str) -> None:
+    page = browser.page(links["url"])
+    page.look(1200, 860)
+    page.wait("document.querySelector('#conn').textContent === 'live'")
+    page.run(f"window.Notification = {offered}; null")
+    page.click("#bell")
+    page.wait("document.querySelector('#conn').textContent.includes('allow notifications for this page')")
+    assert page.run("document.querySelector('#bell').ariaPressed") == "false"
+    is_quiet(page)
 
 
 def test_a_run_that_is_deleted_while_it_is_shown_stays_and_says_so(

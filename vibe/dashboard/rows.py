@@ -21,6 +21,7 @@ from vibe.dashboard.answers import RefusedError
 from vibe.dashboard.drawing import layout_row
 from vibe.dashboard.table import Row, RowTable
 from vibe.front.event_text import bounds, forecast
+from vibe.front.plan_card import held
 from vibe.system.plain_text import counted
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
 from vibe.view.plan_view import RUNNING, CheckView, PlanView, SampleView, StepView
@@ -95,7 +96,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
         "tolerated": step.state.tolerated,
         "reason": step.state.reason,
         "why": (step.state.detail or reason_text(step.state.reason))[:REASON_CHARACTERS],
-        "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
+        "doing": (step.doing() if step.status == RUNNING else held(step, plan))[:LINE_CHARACTERS],
         "asks": asks(plan, step),
         "items": {name: count for name, count in (items or {}).items() if count},
         "checks": [] if items else _checks(step),
@@ -241,6 +242,7 @@ class RunTables:
         self._firsts: dict[str, int] = {}
         self._items: dict[str, Counter[str]] = {}
         self._counted_as: dict[str, str] = {}
+        self._spoiling: set[str] = set()
 
     @property
     def tables(self) -> tuple[RowTable, ...]:
@@ -349,7 +351,7 @@ class RunTables:
         if plan is None:
             return
         busy = len(plan.running)
-        for step in self._with_patterns(plan, steps):
+        for step in self._with_affected(plan, steps):
             row = step_row(plan, step, self._numbers[step.id], self._items.get(step.id))
             key = f"step:{step.id}"
             is_recent = busy > MOST_BUSY and now - self._updated_at.get(step.id, -now) < busy / STEPS_A_SECOND
@@ -360,9 +362,13 @@ class RunTables:
                 self._updated_at[step.id] = now
             self.table.put(key, row)
 
-    def _with_patterns(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
-        """Return the steps, and the steps whose counts of list items changed because of them."""
+    def _with_affected(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
+        """Return the steps, and those that they block, or no longer do, or whose counts of list items they changed."""
         found = {step.id: step for step in steps}
+        spoiling = {step.id for step in found.values() if step.state.spoils}
+        if changed := (spoiling ^ self._spoiling) & found.keys():
+            self._spoiling ^= changed
+            found |= {step.id: step for step in plan.steps.values() if not changed.isdisjoint(step.depends_on)}
         for step in [*found.values()]:
             pattern = pattern_of(plan, step)
             counts = None if pattern is None else self._items.get(pattern.id)

@@ -424,19 +424,25 @@ def gates(step: StepView) -> Iterable[str]:
 
 
 def _waits_for(step: StepView, plan: PlanView) -> str:
-    lost = [each for each in step.depends_on if each in plan.failed]
-    if lost:
-        return one_line(f"blocked: {', '.join(lost)} failed", 400)
     above = [each for each in step.depends_on if each in plan.steps and plan.steps[each].status not in FINAL]
-    if above:
-        return one_line(f"after {', '.join(above)}", 400)
-    if step.waits is not None and step.waits.waits_for == "files":
-        orders = [plan.steps.get(each, step).state.outline.order for each in (step.id, *step.waits.step_ids)]
+    later = f"after {', '.join(above)}" if above else "queued" * (plan.status == "active" and plan.ended_at is None)
+    return held(step, plan) or one_line(later, 400)
+
+
+def held(step: StepView, plan: PlanView) -> str:
+    """Return what keeps a step from beginning, in words; blank if it began, or only its place in the plan does."""
+    order = step.state.outline.order
+    fulfilled = order.on if order else {}
+    above = [plan.steps[each].state for each in step.depends_on if each in plan.steps and each not in fulfilled]
+    lost = [f"{each.id} {each.status}" for each in above if each.spoils and step.status not in FINAL]
+    if lost:
+        return one_line(f"blocked: {', '.join(lost)}", 400)
+    waits = step.waits
+    if waits is not None and waits.waits_for == "files":
+        orders = [plan.steps.get(each, step).state.outline.order for each in (step.id, *waits.step_ids)]
         why = "no `writes`" if any(order and order.writes is None for order in orders) else "same file"
-        return one_line(f"waits for {', '.join(step.waits.step_ids)} ({why})", 400)
-    if step.waits is not None and step.waits.waits_for == "retry":
-        return "tries again soon"
-    return "queued" if plan.status == "active" and plan.ended_at is None else ""
+        return one_line(f"waits for {', '.join(waits.step_ids)} ({why})", 400)
+    return "tries again soon" if waits is not None and waits.waits_for == "retry" else ""
 
 
 def _silence(step: StepView, now: float) -> float:

@@ -119,6 +119,25 @@ def test_ids_of_any_kind_have_their_rows() -> None:
     assert list(rows["layout"]["boxes"]) == list(ids)
 
 
+def test_a_row_says_what_blocks_a_step_until_that_is_mended() -> None:
+    fed, page = FedRun(), FakePage()
+    steps = (*plan("a", "b").steps, *plan("c", depends_on=("a", "b")).steps)
+    fed.hears([structs.replace(plan(), steps=steps), moved("c", 2, "blocked"), moved("a", 3), moved("b", 4)])
+    fed.tables.update(1.0)
+    page.take(fed.tables.table.commit(1))
+    assert "doing" not in page.tables["run"]["step:c"]
+
+    fed.hears([moved("a", 5, "failed", "in_progress")])
+    fed.tables.update(2.0)
+    page.take(fed.tables.table.commit(2))
+    assert page.tables["run"]["step:c"]["doing"] == "blocked: a failed"
+
+    fed.hears([moved("a", 6, "pending", "failed")])
+    fed.tables.update(3.0)
+    page.take(fed.tables.table.commit(3))
+    assert page.tables["run"]["step:c"].get("doing") is None
+
+
 def test_a_row_says_why_in_words_and_keeps_the_code() -> None:
     fed, page = FedRun(live=False), FakePage()
     failed = e.PlanStepUpdateEvent(

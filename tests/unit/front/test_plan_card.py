@@ -122,6 +122,18 @@ def test_a_step_behind_a_failed_one_is_blocked_by_it() -> None:
     assert row_of(view, "test").endswith("blocked: slugify failed")
 
 
+def test_it_is_not_blocked_by_a_failure_that_it_is_there_for_or_that_is_tolerated() -> None:
+    view = quickstart(moved("slugify", "failed", "in_progress"), moved("shorten", "in_progress"))
+    steps = view.plans[plan_of(view).id].steps
+    test = steps["test"].state
+    test.outline = structs.replace(test.outline, order=e.WorkOrder(on={"slugify": "failed"}))
+    assert row_of(view, "test").endswith("after shorten")
+    test.outline = structs.replace(test.outline, order=e.WorkOrder())
+    assert row_of(view, "test").endswith("blocked: slugify failed")
+    steps["slugify"].state.tolerated = True
+    assert row_of(view, "test").endswith("after shorten")
+
+
 def test_it_is_blocked_though_other_steps_before_it_still_run() -> None:
     view = quickstart(moved("slugify", "failed", "in_progress"), moved("shorten", "in_progress"))
     assert row_of(view, "test").endswith("blocked: slugify failed")

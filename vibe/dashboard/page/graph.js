@@ -55,7 +55,8 @@ function stepBox(id, row) {
   const at = { cx: 19, cy: 20, r: 8 }, name = `${id}: ${row.title}`, checks = row.checks ?? [],
     red = checks.filter((one) => one[1] === "failed").length, isNew = ui.fresh.has(id);
   return boxOf(id, { "data-step": id, "data-status": row.status, class: classesOf(id, row), "aria-label": list(name,
-    statusWords(row), row.items && itemWords(row.items), red && `${count(red, "check")} red`, isNew && "new") },
+    statusWords(row), row.status !== "in_progress" && row.doing, row.items && itemWords(row.items),
+    red && `${count(red, "check")} red`, isNew && "new") },
   s("title", name), s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }),
   s("text.gl", { x: 19, y: 20.5 }, mark(statusOf(row))), s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
   s("svg", { width: BOX - 6 }, s("text.ti", { x: 12, y: 41 }, cut(row.title ?? "", 29)),
@@ -126,10 +127,7 @@ function itemWords(items) {
 function doing(row) {
   if (row.asks) return row.status === "needs_decision" ? "waits for a decision" : "waits for your answer";
   if (row.items) return itemWords(row.items);
-  if (row.status === "in_progress") return row.doing || "running";
-  const { for: what, steps: whose = [] } = row.waits ?? {};
-  if (what && row.status === "pending") return "waits for "
-    + (whose.length ? `${whose.join(", ")} (files)` : `a ${what}`);
+  if (row.doing || row.status === "in_progress") return row.doing || "running";
   return words(row.duration_s != null && row.status !== "pending" && seconds(row.duration_s), row.tokens
     && figure(row.tokens) + " tok",
     row.attempt > 1 && `attempt ${row.attempt}`, row.tolerated && "tolerated", row.reused && "done before",

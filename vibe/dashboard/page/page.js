@@ -263,8 +263,11 @@ function notify() {
   }
 }
 
+const tell = (className, textContent) => (Object.assign($("#conn"), { className, textContent }), changed("board"));
+
 async function ring() {
-  const isOn = !bell && (await Notification.requestPermission()) === "granted";
+  const isOn = !bell && (await window.Notification?.requestPermission()) === "granted";
+  if (!bell && !isOn) tell("bad", "the browser refuses: allow notifications for this page");
   bell?.abort();
   ui.rings = bell = null;
   $("#bell").ariaPressed = isOn;
@@ -318,10 +321,7 @@ function begin() {
   for (const [id, label] of Object.entries(LABELS).slice(1)) {
     $("#stage").append(h("div.sheet", { id, role: "tabpanel", "aria-label": label, tabindex: 0 }));
   }
-  onRows(show, (state, text) => {
-    Object.assign($("#conn"), { className: state, textContent: text });
-    changed("board");
-  });
+  onRows(show, tell);
   visit();
   $("#find").oninput = find;
   $("#keysbutton").onclick = showKeys;

@@ -50,7 +50,7 @@ function showHead(box, row, list) {
     row.attempt > 1 && h("span", `attempt ${row.attempt}`),
     pattern && h("button.link", { "data-open": pattern }, `one of ${pattern}`), acts),
     h("h2", row.title || ui.step),
-    row.status === "in_progress" && row.doing && h("p.doing", row.doing),
+    row.doing && h("p.doing", row.doing),
     isBad && h("p.why", row.why), checks[0] && h("div.proof", checks));
 }
 
