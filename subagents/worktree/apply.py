@@ -27,7 +27,7 @@ from subagents.worktree.errors import (
 )
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
-from vibe.system.files import POLL_SECONDS, FileLock, is_open, regular_bytes
+from vibe.system.files import POLL_SECONDS, FileLock, folder_below, is_open, put_entry, regular_bytes
 
 LOCK_NAME = "vibe.lock"
 """The file in a repository that plans lock while they change it."""
@@ -270,34 +270,30 @@ def _stage(repository: Repository, due: Sequence[Change], index: Path | None) ->
 
 def _remove(repository: Repository, due: Sequence[Change]) -> None:
     """Remove the files that the merge deletes, and the folders that are empty without them."""
+    kept = {repository.top, repository.workspace, *repository.workspace.parents}
     for change in due:
         if change.new_mode != ABSENT:
             continue
-        file = repository.top / change.path
-        file.unlink(missing_ok=True)
-        for folder in file.parents:
-            if folder in (repository.top, repository.workspace) or folder in repository.workspace.parents:
-                break
-            with suppress(OSError):
-                folder.rmdir()
-                continue
-            break
+        with suppress(FileNotFoundError), folder_below(repository.top, change.path) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+        with suppress(OSError):
+            for above in [one for one in (repository.top / change.path).parents if one not in kept]:
+                above.rmdir()
 
 
 def _put_files(repository: Repository, due: Sequence[Change], staged: Path) -> None:
     for change in due:
         if change.new_mode == ABSENT:
             continue
-        target = repository.top / change.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if os.path.isdir(target) and not os.path.islink(target):
-            _remove_empty(target)
-        try:
-            (staged / change.path).replace(target)
-        except OSError:  # git's folder may be on another file system than the working tree
-            draft = target.with_name(f".vibe-{os.getpid()}")
-            shutil.copy2(staged / change.path, draft, follow_symlinks=False)
-            draft.replace(target)
+        file, target = staged / change.path, repository.top / change.path
+        with folder_below(repository.top, change.path, make=True) as (folder, name):
+            if os.path.isdir(target) and not os.path.islink(target):
+                _remove_empty(target)
+            try:
+                os.rename(file, name, dst_dir_fd=folder)
+            except OSError:  # git's folder may be on another file system than the working tree
+                data = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes()
+                put_entry(folder, name, data, file.lstat().st_mode)
 
 
 def _remove_empty(folder: Path) -> None:

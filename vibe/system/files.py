@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader, TextIOWrapper
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Lock
 
 from vibe.system.errors import EnvironmentFailure, UsageError, os_error_as, remedy
@@ -23,6 +23,9 @@ POLL_SECONDS = 0.01
 """Seconds between two attempts to take a lock."""
 CHANGE_SECONDS = 10.0
 """Seconds to wait for another process that is changing a file."""
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+"""Flags that open a folder without following a link."""
 
 
 @contextmanager
@@ -39,6 +42,36 @@ def opened(path: Path | str, flags: int = os.O_RDONLY, folder: int | None = None
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def folder_below(root: Path | str, path: Path | str, *, make: bool = False) -> Generator[tuple[int, str]]:
+    """Open the folder of ``path`` below ``root``, and yield its descriptor and the last name of the path. Blocks.
+
+    It is reached name by name without following a link, since others could put one on the way at any time. With
+    ``make``, missing folders are made.
+
+    Raises:
+        OSError: there is no such folder, or a link is on the way.
+    """
+    *folders, name = PurePath(path).parts or (".",)
+    descriptor = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        for part in folders:
+            descriptor = _step_into(part, descriptor, make=make)
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+def _step_into(part: str, folder: int, *, make: bool) -> int:
+    """Open a folder inside an open one, then close the outer one."""
+    if make:
+        with suppress(OSError):
+            os.mkdir(part, dir_fd=folder)
+    below = os.open(part, _FOLDER, dir_fd=folder)
+    os.close(folder)
+    return below
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
@@ -392,6 +425,21 @@ def overwrite(
         with _read(folder, name) as old:
             look(old)
             _write_in_place(folder, name, old, data)
+
+
+def put_entry(folder: int, name: str, data: bytes, mode: int) -> None:
+    """Put a file, or a link to ``data``, into an open folder as a whole, in place of whatever has the name. Blocks.
+
+    Raises:
+        OSError: it can't be written; what was there stays.
+    """
+    if stat.S_ISLNK(mode):
+        draft = f".{os.urandom(6).hex()}.tmp"
+        os.symlink(os.fsdecode(data), draft, dir_fd=folder)
+        os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    with drafted(folder, name, data, sync=False, mode=stat.S_IMODE(mode)) as draft:
+        draft.rename(name)
 
 
 @contextmanager

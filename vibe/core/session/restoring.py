@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 import time
@@ -18,7 +17,7 @@ from msgspec import Struct, field
 from vibe.core.config.paths import in_utf8
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import MOST_BYTES, NAMES_SHOWN, PathState, Point, Snapshots, files_after, parents
-from vibe.system.files import PRIVATE, put_file, replace_file
+from vibe.system.files import PRIVATE, folder_below, opened, overwrite, put_entry
 from vibe.system.grouping import by_key
 from vibe.system.plain_text import some_of
 
@@ -181,7 +180,8 @@ class Restoration:
             return
         self._make_accessible(path)
         if not stat.S_ISDIR(found.st_mode):
-            (self._top / path).unlink()
+            with folder_below(self._top, path) as (folder, name):
+                os.unlink(name, dir_fd=folder)
             return
         try:
             (self._top / path).rmdir()
@@ -208,20 +208,16 @@ class Restoration:
     def _write(self, path: str, data: bytes) -> None:
         """Write a file or a link with its content and mode at the point."""
         self._make_accessible(path)
-        file, mode = self._top / path, self._before[path].mode
-        if stat.S_ISLNK(mode):
-            draft = file.with_name(f".{secrets.token_hex(6)}.tmp")
-            draft.symlink_to(os.fsdecode(data))
-            draft.replace(file)
-            return
-        found = self._status(path)
-        if found is None or found.st_nlink > 1:  # writing in place would also change the file's other names
-            replace_file(file, data, sync=False)
-        else:
-            with suppress(OSError):
-                file.chmod(stat.S_IMODE(found.st_mode) | PRIVATE)
-            put_file(file, data)
-        file.chmod(stat.S_IMODE(mode))
+        mode, found = self._before[path].mode, self._status(path)
+        with folder_below(self._top, path) as (folder, name):
+            if found is None or found.st_nlink > 1 or stat.S_ISLNK(mode):  # in place, its other names would change too
+                put_entry(folder, name, data, mode)
+                return
+            if found.st_mode & PRIVATE != PRIVATE:
+                os.chmod(name, stat.S_IMODE(found.st_mode) | PRIVATE, dir_fd=folder)
+            overwrite(folder, name, data, sync=False)
+            with opened(name, os.O_NOFOLLOW, folder) as file:
+                os.fchmod(file, stat.S_IMODE(mode))
 
     def _make_accessible(self, path: str) -> None:
         """Create the folders above a path, and make them accessible until the restoration is done.
@@ -231,13 +227,11 @@ class Restoration:
         """
         for folder in reversed(list(parents(path))):
             place = self._top / folder
-            try:
-                mode = place.lstat().st_mode
-            except FileNotFoundError:
+            with suppress(FileExistsError):
                 place.mkdir()
-                mode = place.lstat().st_mode
                 if folder in self._before:
                     self._modes[folder] = stat.S_IMODE(self._before[folder].mode)
+            mode = place.lstat().st_mode
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is not a folder any more")
             if mode & ACCESSIBLE != ACCESSIBLE:
@@ -246,9 +240,8 @@ class Restoration:
 
     def _status(self, path: str) -> os.stat_result | None:
         """Return the status of a path, or None if nothing is there or the path leads through a link."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if all(stat.S_ISDIR((self._top / folder).lstat().st_mode) for folder in reversed(list(parents(path)))):
-                return (self._top / path).lstat()
+        with suppress(FileNotFoundError, NotADirectoryError), folder_below(self._top, path) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
         return None
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.swapping import swapping
 from tests.fakes.unprivileged import as_before, folder_of_nobody
-from tests.integration.core.session.repository import ENVIRON, git, write
+from tests.integration.core.session.repository import ENVIRON, git, repository, write
 from tests.integration.core.session.test_rewind import Story
 from vibe.app.plan.rewind import PlanFilesLog
 from vibe.core.session.restoring import Blame, Restoration, RestoredFiles
@@ -229,3 +230,33 @@ def test_what_cannot_be_read_costs_nothing_else(seed: int, door: Callable[..., R
 
         with as_before():
             assert (done.skipped, tree_of(root)) == ({}, before)
+
+
+def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
+    root, outside, link = repository(tmp_path / "work", {}), tmp_path / "outside", tmp_path / "work" / "link"
+    outside.mkdir()
+    before = {f"d/{number}.txt": f"old {number}\n" for number in range(400)}
+    added = {f"d/new-{number}.txt": "new\n" for number in range(400)}
+    for name in added:
+        (outside / Path(name).name).write_text("not theirs\n")
+    write(root, before)
+
+    def change() -> None:
+        write(root, {**dict.fromkeys(before, "changed\n"), **added})
+
+    folder = tmp_path / "files"
+    folder.mkdir()
+    snapshots = Snapshots(root, folder, ENVIRON)
+    snapshots.take(0)
+    change()
+    snapshots.take(1)
+    link.symlink_to(outside)
+    everything = Blame(mine={*before, *added}, others=set())
+    restoration = Restoration(snapshots, snapshots.points(), 0, lambda _: everything, tmp_path / "aside")
+    with swapping(root / "d", link):
+        done = restoration.carry_out()
+
+    assert {path.name: path.read_text() for path in outside.iterdir()} == dict.fromkeys(
+        (Path(name).name for name in added), "not theirs\n"
+    )
+    assert done.restored or done.deleted or done.skipped

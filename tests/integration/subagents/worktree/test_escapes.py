@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from subagents.worktree.errors import WorktreeRefusedError
+from tests.fakes.swapping import swapping
 from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, environment, git, run, worktree_task, writes
 from vibe.core.messages import NeverStop, Outcome
 
@@ -147,3 +148,24 @@ async def test_a_filter_of_the_configuration_itself_works_where_it_is_trusted(tm
 
     assert (result.outcome, rig.read("b.txt")) == (Outcome.COMPLETED, "new\n")
     assert git(rig.root, "cat-file", "blob", "HEAD:b.txt") == "NEW\n"
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["written", "deleted"])
+async def test_a_folder_that_is_swapped_for_a_link_during_a_merge_leads_nowhere(
+    tmp_path: Path, *, deleted: bool
+) -> None:
+    rig = Rig(tmp_path).create({"d/a.txt": "a\n", "d/b.txt": "b\n", "c.txt": "c\n"})
+    outside, link = tmp_path / "outside", rig.root / ".git" / "link"
+    outside.mkdir()
+    (outside / "a.txt").write_text("not theirs\n")
+    link.symlink_to(outside)
+
+    def edit(folder: Path) -> None:
+        writes("c.txt", "step\n")(folder)
+        (folder / "d" / "a.txt").unlink() if deleted else writes("d/a.txt", "step\n")(folder)
+
+    with swapping(rig.root / "d", link, once=f"{rig.root}/.git/vibe*/*index"):  # made between check and use
+        result = await run(rig, edit)
+
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"a.txt": "not theirs\n"}
+    assert result.outcome is not Outcome.COMPLETED

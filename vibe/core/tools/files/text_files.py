@@ -18,7 +18,7 @@ from msgspec import Struct
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
 from vibe.system.errors import closest, did_you_mean, os_error_as
-from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, is_open, overwrite
+from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, folder_below, is_open, overwrite
 
 SNIFF_BYTES = 8_192
 """The number of bytes at the start of a file that decide if it is text."""
@@ -68,8 +68,6 @@ KINDS = (
 )
 """Tests for file modes that are not regular files, with a phrase for each."""
 
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-"""Flags that open a folder without following a link."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Flags that open a file for reading without following a link or waiting for a writer."""
 
@@ -327,25 +325,9 @@ def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None
 
     Errors of the system, here or in the block, are raised as FileAccessError.
     """
-    descriptor = os.open("/", _FOLDER & ~os.O_NOFOLLOW)
-    try:
-        for part in path.parent.parts[1:]:
-            descriptor = _step_into(part, descriptor, make=make)
-        yield descriptor
-    except OSError as error:
-        raise _access_error(error, path, name) from error
-    finally:
-        os.close(descriptor)
-
-
-def _step_into(part: str, folder: int, *, make: bool) -> int:
-    """Open a folder inside an open one, then close the outer one."""
-    if make:
-        with suppress(OSError):
-            os.mkdir(part, dir_fd=folder)
-    below = os.open(part, _FOLDER, dir_fd=folder)
-    os.close(folder)
-    return below
+    mapped = os_error_as(lambda error: _access_error(error, path, name))
+    with mapped, folder_below("/", path.relative_to("/"), make=make) as (folder, _):
+        yield folder
 
 
 def _stat(name: str, folder: int) -> os.stat_result | None:
