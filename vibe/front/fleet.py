@@ -140,11 +140,13 @@ def hearing_agent(tile: Tile) -> AgentView | None:
 
 def actions(tile: Tile) -> list[tuple[str, str]]:
     """Return the keys that act on a tile now, each with a word for it."""
-    keys = [("t", "tell it")] if hearing_agent(tile) is not None else []
-    if tile.step is not None and tile.ended_at is None:
-        keys += [("x", "stop"), ("k", "skip")]
-    elif tile.step is not None and tile.state == "failed":
+    has_failed = tile.step is not None and tile.state == "failed"
+    hears = hearing_agent(tile) is not None or (has_failed and any(each.id != tile.id for each in tile.agents))
+    keys = [("t", "tell it")] if hears else []
+    if has_failed:
         keys += [("k", "skip"), ("r", "retry")]
+    elif tile.step is not None and tile.ended_at is None:
+        keys += [("x", "stop"), ("k", "skip")]
     return [*keys, ("v", "changes")] if tile.step is not None and tile.step.files else keys
 
 

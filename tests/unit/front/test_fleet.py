@@ -256,7 +256,7 @@ def test_keys_are_named_where_they_count() -> None:
 
     assert keys() == "txk"
     gone = e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=1, turns=1, duration_s=1.0, **RAN)
-    assert keys(gone, moved("slugify", "failed", "in_progress", ts=1090.0)) == "kr"
+    assert keys(gone, moved("slugify", "failed", "in_progress", ts=1090.0)) == "tkr"
     assert keys(gone, moved("slugify", "completed", "in_progress", ts=1090.0)) == ""
 
 

@@ -157,12 +157,6 @@ class CompletionPopup(Static):
         self._declined: tuple[int, int] | None = None
         self._asked = 0
         self._is_finding = False
-        self._is_over = False
-
-    @property
-    def is_open(self) -> bool:
-        """True while there are candidates to choose from."""
-        return bool(self.candidates)
 
     @property
     def selected(self) -> Candidate | None:
@@ -196,7 +190,7 @@ class CompletionPopup(Static):
 
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
-        if self.is_open:
+        if self.candidates:
             self._draw()
 
     def _room(self) -> int:
@@ -262,10 +256,6 @@ class CompletionPopup(Static):
         if self.word is not None and self.selected is not None:
             area.replace_before_cursor(self.word.length, self.selected.insert)
 
-    def on_unmount(self) -> None:
-        """Make search threads stop."""
-        self._is_over = True
-
     def _find(self) -> None:
         self._asked += 1
         self._is_finding = False
@@ -280,10 +270,10 @@ class CompletionPopup(Static):
             self.run_worker(find, thread=True, group="completion", exit_on_error=False)
 
     def _find_in_thread(self, completer: Completer, word: CompletedWord, number: int) -> None:
-        found = completer.find(word, lambda: self._is_over or self._asked != number)
+        found = completer.find(word, lambda: not self.is_running or self._asked != number)
         if found is not None:
             self.call_later(self._show, number, found)
-        if completer.files.refresh(lambda: self._is_over):
+        if completer.files.refresh(lambda: not self.is_running):
             self.call_later(self._look_again)
 
     def _show(self, number: int, candidates: list[Candidate]) -> None:
@@ -363,6 +353,8 @@ class PromptInput(Widget):
         self._held_key: Callable[[], bool] | None = None
         self._draft: str | None = None
         self._is_replacing = False
+        self._told = ""
+        """Why the history could not be read or written the last time; blank if it could."""
         self._shown = "", ""
         self._popup = CompletionPopup(self._take_clicked, self._release_key)
         self._mark = Static("", id="mark")
@@ -484,7 +476,7 @@ class PromptInput(Widget):
     def _escape(self) -> bool:
         if self._draft is not None:
             self.set_text(self._draft)
-        elif self._popup.is_open:
+        elif self._popup.candidates:
             self._popup.decline()
         else:
             return False
@@ -492,7 +484,7 @@ class PromptInput(Widget):
 
     def _walk_back(self, by: int) -> bool:
         """Move up in the list, or go ``by`` prompts back in the history; negative values go the other way."""
-        if self._popup.is_open:
+        if self._popup.candidates:
             self._popup.move(-by)
         elif not self._area.ends(above=by > 0):
             return False
@@ -522,7 +514,7 @@ class PromptInput(Widget):
             self._draft = draft
             self._show_found()
             self._show_mark()
-        elif self._popup.is_open:
+        elif self._popup.candidates:
             self._popup.move(1)
         return True
 
@@ -591,13 +583,16 @@ class PromptInput(Widget):
         return SHELL_MARK if self.text.startswith("!") else READY_MARK
 
     def _in_thread(self, work: Callable[[], object], problem: str) -> None:
-        """Read or write the history in a thread, and warn if that fails."""
+        """Read or write the history in a thread, and warn if that fails, unless it failed the last time."""
 
         def guarded() -> None:
+            told, self._told = self._told, ""
             try:
                 work()
             except OSError as error:
-                self.call_later(self.notify, plain(f"{problem}: {error.strerror}"), severity="warning", markup=False)
+                self._told = plain(f"{problem}: {error.strerror}")
+                if self._told != told:
+                    self.call_later(self.notify, self._told, severity="warning", markup=False)
 
         self.run_worker(guarded, thread=True, group="history", exit_on_error=False)
 

@@ -126,11 +126,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """The number of rows that the lines take."""
         return self._tops[-1]
 
-    @property
-    def rows_below(self) -> int:
-        """The number of rows below those in sight."""
-        return max(0, self.rows - self.scroll_offset.y - self.scrollable_content_region.height)
-
     def show(self, lines: Sequence[Line], *, reveal: str = "", from_top: bool = False) -> None:
         """Show other lines, and scroll to those with the key ``reveal``."""
         self.lines = lines
@@ -431,10 +426,8 @@ class PanelFrame(Vertical):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the rows of the lines and of what is below them."""
-        inside = max(1, width - 2)
-        parts = [self._view.get_content_height(container, viewport, inside)]
-        parts.append(self._keys.get_content_height(container, viewport, inside))
-        return sum(parts) + (1 if self._field.display else 0)
+        room = (container, viewport, max(1, width - 2))
+        return self._view.get_content_height(*room) + self._keys.get_content_height(*room) + self._field.display
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -498,13 +491,9 @@ class PanelFrame(Vertical):
         self.guard.typed()
 
     @on(LineView.Scrolled)
-    def _in_sight(self, event: LineView.Scrolled) -> None:
-        event.stop()
-        self._draw_keys()
-
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
+    def _look_changed(self) -> None:
         self._draw_keys()
 
     def _scroll_for(self, key: str) -> bool:
@@ -523,10 +512,11 @@ class PanelFrame(Vertical):
         keys = [("Enter", "send"), ("Esc", "back")] if self.has_words else list(self.keys())
         if self.is_beside and self.screen.focused not in (self._view, self._field):
             keys = [("Tab", "choose") if "Enter" in key else (key, meaning) for key, meaning in keys]
-        below = self._view.rows_below
-        if below and not self.has_class("-tiny"):
+        view = self._view
+        below = view.rows - view.scroll_offset.y - view.scrollable_content_region.height
+        if below > 0 and not self.has_class("-tiny"):
             keys.append(("PgDn", f"{counted(below, 'more line')}"))
-        elif self._view.scroll_offset.y and not self.has_class("-tiny"):
+        elif view.scroll_offset.y and not self.has_class("-tiny"):
             keys.append(("PgUp", "above"))
         width = self._keys.content_size.width or self.screen.size.width - 4  # before the first layout
         text = _key_rows(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")

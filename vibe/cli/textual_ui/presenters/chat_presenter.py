@@ -309,9 +309,9 @@ class ChatPresenter:
         self._log.prepend((), more=self.has_older)
 
     def say(self, text: str, status: str) -> None:
-        """Append a message of vibe's own as a note of that status, unless the last entry is the same note."""
+        """Append a message of vibe's own as a note of that status, unless the last entry says the same."""
         before = [(entry.kind, entry.text) for entry in self._log.entries[-1:]]
-        if status != "note" or before != [("note", text)]:
+        if status == "typed" or before != [("note", text)]:
             self._log.append(LogEntry("note", text, status=status))
 
     def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:

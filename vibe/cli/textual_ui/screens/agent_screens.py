@@ -162,9 +162,9 @@ class AgentScreen(Screen[None]):
         return self.focused is self.body if action in ACTIONS else super().check_action(action, parameters)
 
     def action_act(self, action: str) -> None:
-        """Cancel, skip or retry the tile's step."""
+        """Cancel, skip or retry the tile's step, unless it is done."""
         tile = self.tile
-        if tile is not None and tile.step is not None:
+        if tile is not None and tile.step is not None and tile.state != "done":
             self.desk.chat.command(f"/{action} {tile.step.id}")
 
     def action_review(self) -> None:
@@ -174,9 +174,9 @@ class AgentScreen(Screen[None]):
             self.desk.chat.command(f"/review {tile.plan.id}")
 
     def action_talk(self, _key: str = "") -> None:
-        """Open the input for telling the agent something."""
+        """Open the input for telling the agent something, or what a failed step should know when it is tried again."""
         tile = self.tile
-        if tile is not None and fleet.hearing_agent(tile) is not None:
+        if tile is not None and "t" in dict(actions(tile)):
             self.line.placeholder = f"tell {one_line(tile.name)}"
             self.line.display, self.keys.display = True, False
             self.set_focus(self.line)
@@ -196,12 +196,17 @@ class AgentScreen(Screen[None]):
             self.set_focus(self.body)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Tell the agent what was typed."""
+        """Tell the agent what was typed; if none can hear it, the failed step is tried again, or the text stays."""
         message.stop()
         tile, text = self.tile, message.value.strip()
         agent = None if tile is None else fleet.hearing_agent(tile)
         if text and agent is not None:
             self.desk.chat.tell_agent(agent.id, text)
+        elif text and tile is not None and tile.step is not None and tile.state == "failed":
+            self.desk.chat.command(f"/retry {tile.step.id} {text}")
+        elif text:
+            self.notify("not sent: this agent has finished", severity="warning")
+            return
         self._close_line()
 
     def _close_line(self) -> None:

@@ -83,13 +83,13 @@ async def test_keys_that_come_at_once_do_the_same(app: InputStage) -> None:
 async def test_escape_closes_the_list_until_another_word_is_begun_and_bubbles_then(app: InputStage) -> None:
     async with app.run_test() as pilot:
         await pressed(pilot, *"/m")
-        assert app.popup.is_open
+        assert bool(app.popup.candidates)
         await pressed(pilot, "escape", "o")
-        assert (app.popup.is_open, app.bubbled) == (False, [])
+        assert (bool(app.popup.candidates), app.bubbled) == (False, [])
         await pressed(pilot, "escape")
         assert app.bubbled == ["escape"]
         await pressed(pilot, "ctrl+u", *"/m")
-        assert app.popup.is_open
+        assert bool(app.popup.candidates)
 
 
 async def test_arrows_move_in_the_list_round_its_end(app: InputStage) -> None:
@@ -102,7 +102,7 @@ async def test_arrows_move_in_the_list_round_its_end(app: InputStage) -> None:
 async def test_the_history_opens_no_list(app: InputStage) -> None:
     async with app.run_test() as pilot:
         await pressed(pilot, *"first", "enter", *"/help", "enter", "up")
-        assert (app.prompt.text, app.popup.is_open) == ("/help", False)
+        assert (app.prompt.text, bool(app.popup.candidates)) == ("/help", False)
         await pressed(pilot, "up")
 
         assert app.prompt.text == "first"
@@ -121,7 +121,7 @@ async def test_an_at_sign_offers_files_and_what_is_put_in_is_quoted_where_needed
 async def test_a_path_typed_as_a_whole_is_sent_by_the_first_enter(app: InputStage) -> None:
     async with app.run_test() as pilot:
         await pressed(pilot, *"@src/main.py")
-        assert app.popup.is_open
+        assert bool(app.popup.candidates)
         await pressed(pilot, "enter")
 
         assert app.texts == ["@src/main.py"]
@@ -199,7 +199,7 @@ async def test_ctrl_r_searches_the_history(app: InputStage) -> None:
 async def test_escape_or_nothing_found_leaves_the_draft_as_it_was(app: InputStage) -> None:
     async with app.run_test() as pilot:
         await pressed(pilot, *"old", "enter", *"draft", "ctrl+r", "o", "escape")
-        assert (app.prompt.text, app.popup.is_open, app.bubbled) == ("draft", False, [])
+        assert (app.prompt.text, bool(app.popup.candidates), app.bubbled) == ("draft", False, [])
         await pressed(pilot, "ctrl+r", *"nothing of it", "enter")
 
         assert (app.prompt.text, app.mark, app.texts) == ("draft", ">", ["old"])

@@ -203,7 +203,12 @@ async def test_a_history_that_cannot_be_written_is_said_and_the_text_is_sent(tmp
         await history_done(pilot)
 
         assert app.texts == ["hi"]
-        assert app.notices[-1] == "the prompt was not saved to the history: File exists"
+        problem = "the prompt was not saved to the history: File exists"
+        assert app.notices[-1] == problem
+        await pressed(pilot, *"ho", "enter")
+        await history_done(pilot)
+        assert app.texts == ["hi", "ho"]
+        assert app.notices.count(problem) == 1
 
 
 async def test_its_import_loads_nothing_heavy() -> None:

@@ -289,6 +289,15 @@ async def test_what_the_view_has_just_noted_is_not_said_once_more() -> None:
         assert [text for _, text in chat.said] == ['back to before "a"']
 
 
+async def test_the_same_problem_twice_in_a_row_is_said_once_and_a_command_as_often_as_it_is_typed() -> None:
+    async with shown() as chat:
+        for _ in range(2):
+            chat.presenter.say("the session can't be written", "error")
+        for _ in range(2):
+            chat.presenter.say("/cost", "typed")
+        assert [text for _, text in chat.said] == ["the session can't be written", "/cost", "/cost"]
+
+
 async def test_what_was_resumed_can_be_taken_back_too() -> None:
     async with shown() as chat:
         chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))

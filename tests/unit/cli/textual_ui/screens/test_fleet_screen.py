@@ -97,6 +97,28 @@ async def test_what_is_typed_after_t_is_told_to_that_agent_alone_and_acts_on_not
         assert fleet.query_one(Input).value == ""
 
 
+async def test_words_for_an_agent_that_is_gone_are_kept_and_a_failed_step_is_tried_again_with_them() -> None:
+    app, fleet = fleet_of(team(2))
+    gone = [
+        e.SubAgentFinishedEvent(
+            outcome="completed", reason=None, tokens=1, turns=1, duration_s=1.0, plan_id="plan", subagent_id=one,
+            subagent_step_id=one, ts=1090.0,
+        )
+        for one in ("s0", "s1")
+    ]  # fmt: skip
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: fleet.chosen == "plan/s0")
+        await pilot.press("t", *"skip it")
+        app.see(*gone, moved("s0", "completed", "in_progress", ts=1091.0))
+        await pilot.press("enter")
+        assert (fleet.line.value, app.wished) == ("skip it", [])
+        await pilot.press("escape", "t", *"krx")
+        assert app.wished == [], "of a step that is done, none of the keys does anything"
+        app.see(moved("s1", "failed", "in_progress", ts=1092.0))
+        await pilot.press("right", "t", *"use pnpm", "enter")
+        assert app.wished == [("/retry s1 use pnpm",)]
+
+
 async def test_the_one_that_asks_is_chosen_first_and_its_panel_answers() -> None:
     app, fleet = fleet_of(view_of(*TALKED, *SURVEYED, moved("shorten", "in_progress", ts=1081.0), ASKED))
     async with app.run_test(size=(200, 40)) as pilot:
