@@ -169,3 +169,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), match["target"]
         assert not anchor or anchor in anchors(target), match["target"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_ids_of_plans_look_like_those_that_runs_print(page: Path) -> None:
+    assert re.findall(r"\b20\d{6}-[0-9a-f]{6}\b", text_of(page)) == []
