@@ -59,21 +59,21 @@ READY_SECONDS = 600.0
 """Seconds that a worker without setup commands has to get ready for an attempt."""
 
 
-class Parcel(Struct, frozen=True, kw_only=True):
+class RunForWorkers(Struct, frozen=True, kw_only=True):
     """Everything that the steps of a run need on any machine. The document has the paths of the folders on this one.
 
-    ``shipped.files`` are named by their paths below ``home``. ``needed`` are the capabilities that a worker must have.
+    ``parts.files`` are named by their paths below ``home``. ``needed`` are the capabilities that a worker must have.
     """
 
-    run: str
+    run_id: str
     home: Path
     steps: Path
     workspace: Path
-    shipped: f.Shipped
+    parts: f.RunParts
     needed: tuple[str, ...] = ()
 
 
-class _Shipment(Struct, eq=False):
+class _SentAttempt(Struct, eq=False):
     """The things sent for an attempt: its worktree here, a commit of that, and the files of its step."""
 
     worktree: Worktree
@@ -94,7 +94,7 @@ class ClusterExecutor(Struct, eq=False):
     _places: Places
     _services: RunServices
     _claims: RunClaims
-    _parcel: Parcel
+    _run: RunForWorkers
     _open_repository: Callable[[], Repository]
     _settings: f.RemoteSettings = field(default_factory=f.RemoteSettings)
     _names: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,7 +144,7 @@ class ClusterExecutor(Struct, eq=False):
                 await self._places.forget(error.address)
         outcome = Outcome.INTERRUPTED if task.step.side_effects else Outcome.FAILED
         result = StepResult(outcome=outcome, reason=LOST_REASON, detail=problem, lost=times)
-        spent = await anyio.to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        spent = await anyio.to_thread.run_sync(attempt_spending, self._run.steps / task.step_id, task.attempt)
         return structs.replace(result, **structs.asdict(total_of((spent, *lost))))
 
     @asynccontextmanager
@@ -233,7 +233,7 @@ class ClusterExecutor(Struct, eq=False):
         verdict = attempt.verdict()
         if verdict.reason == LOST_REASON:
             raise PlaceLostError(address, verdict.detail)
-        spent = await anyio.to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        spent = await anyio.to_thread.run_sync(attempt_spending, self._run.steps / task.step_id, task.attempt)
         return structs.replace(verdict, worker=carrier.worker, **structs.asdict(spent))
 
     async def _begin(self, task: StepTask, link: f.FrameLink, address: str) -> RemoteCarrier:
@@ -246,19 +246,19 @@ class ClusterExecutor(Struct, eq=False):
             WorktreeError: Git or the disk refuses here.
         """
         repository, project = await self._opened()
-        parcel = self._parcel
-        hello = Hello.own(parcel.shipped.capabilities)
-        link.post(f.RunHello(hello=hello, run=parcel.run, project=project))
-        sent = await anyio.to_thread.run_sync(self._shipment, task, repository)
+        run = self._run
+        hello = Hello.own(run.parts.capabilities)
+        link.post(f.RunHello(hello=hello, run=run.run_id, project=project))
+        sent = await anyio.to_thread.run_sync(self._attempt_to_send, task, repository)
         with anyio.fail_after(HELLO_SECONDS):
             worker = await link.receive()
         if not isinstance(worker, f.WorkerHello):
             raise LinkError(f"no hello: {link.why_lost or type(worker).__name__}")
-        hello.check(worker.hello, needed=parcel.needed)
+        hello.check(worker.hello, needed=run.needed)
         exchange = self._exchange(sent.worktree, worker)
         await self._send_order(task, link, sent, worker, exchange)
         settings = self._settings
-        carrier = RemoteCarrier(link, sent.worktree, parcel.steps / task.step_id, exchange, settings.largest_tree)
+        carrier = RemoteCarrier(link, sent.worktree, run.steps / task.step_id, exchange, settings.largest_tree)
         # A setup may take any time. If the worker is gone, the link ends.
         with anyio.fail_after(math.inf if settings.setup.commands else READY_SECONDS):
             while (frame := await link.receive()) != f.ProcessReady():
@@ -274,13 +274,12 @@ class ClusterExecutor(Struct, eq=False):
         return carrier
 
     async def _send_order(
-        self, task: StepTask, link: f.FrameLink, sent: _Shipment, worker: f.WorkerHello, exchange: PathExchange
+        self, task: StepTask, link: f.FrameLink, sent: _SentAttempt, worker: f.WorkerHello, exchange: PathExchange
     ) -> None:
         """Send the order, and what the attempt needs and the worker doesn't have."""
-        shipped = None
+        parts = None
         if not worker.knows_run:
-            shipped = self._parcel.shipped
-            shipped = structs.replace(shipped, document=exchange(shipped.document))
+            parts = structs.replace(self._run.parts, document=exchange(self._run.parts.document))
         has_tree = sent.commit in worker.commits
         repository = sent.worktree.repository
         order = f.Order(
@@ -289,7 +288,7 @@ class ClusterExecutor(Struct, eq=False):
             commit=sent.commit,
             prefix=repository.prefix,
             has_tree=has_tree,
-            shipped=shipped,
+            run=parts,
             files=tuple(sent.files),
             settings=self._settings,
         )
@@ -309,21 +308,21 @@ class ClusterExecutor(Struct, eq=False):
         theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
         if not all(path.startswith("/") and len(path) > 1 for path in theirs):
             raise LinkError("a worker's folders are not paths")
-        ours = (worktree.path, self._parcel.steps, self._parcel.home, worktree.repository.top, self._parcel.workspace)
+        ours = (worktree.path, self._run.steps, self._run.home, worktree.repository.top, self._run.workspace)
         workspace = f"{worker.workspace}/{worktree.repository.prefix}".rstrip("/")
         return PathExchange(dict(zip(map(str, ours), (*theirs, workspace), strict=True)))
 
-    def _shipment(self, task: StepTask, repository: Repository) -> _Shipment:
+    def _attempt_to_send(self, task: StepTask, repository: Repository) -> _SentAttempt:
         """Return what has to be sent for an attempt. Blocks."""
         path = Path(task.workdir or "")
         for _ in Path(repository.prefix).parts:
             path = path.parent
         worktree = Worktree(repository=repository, path=path, branch="")
-        continues = has_begun(self._parcel.steps / task.step_id, task)
+        continues = has_begun(self._run.steps / task.step_id, task)
         results = [Path(file) for file in result_files(task)]
-        files = files_to_send(self._parcel.steps, task.step_id, results)
+        files = files_to_send(self._run.steps, task.step_id, results)
         commit = commit_of(worktree) if continues else commit_at_head(worktree, self._known_trees)
-        return _Shipment(worktree, commit, files)
+        return _SentAttempt(worktree, commit, files)
 
     async def _opened(self) -> tuple[Repository, str]:
         async with self._opening:

@@ -46,7 +46,7 @@ class RunHello(Struct, frozen=True, kw_only=True, tag="run"):
 class WorkerHello(Struct, frozen=True, kw_only=True, tag="worker"):
     """The greeting of a worker, with its folders for the attempt and what it has already.
 
-    ``commits`` are the newest that it has of the project. ``knows_run`` says that it doesn't need ``Shipped``.
+    ``commits`` are the newest that it has of the project. ``knows_run`` says that it doesn't need its ``RunParts``.
     """
 
     hello: Hello
@@ -59,7 +59,7 @@ class WorkerHello(Struct, frozen=True, kw_only=True, tag="worker"):
     host: str = ""
 
 
-class Shipped(Struct, frozen=True, kw_only=True):
+class RunParts(Struct, frozen=True, kw_only=True):
     """Everything that the steps of a run need: the document, and files of the vibe home by their names there."""
 
     document: bytes
@@ -101,7 +101,7 @@ class Order(Struct, frozen=True, kw_only=True, tag="order"):
     prefix: str = ""
     """The workspace's path in the tree."""
     has_tree: bool = False
-    shipped: Shipped | None = None
+    run: RunParts | None = None
     files: tuple[str, ...] = ()
     settings: RemoteSettings
 

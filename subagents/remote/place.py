@@ -316,13 +316,13 @@ class WorkerPlace:
         """
         if run.pool is not None:
             return
-        if order.shipped is None:
+        if order.run is None:
             raise LinkError("the run was forgotten meanwhile")
         await to_thread.run_sync(_unpack_run, run, order, repository)
-        shipped, environ = order.shipped, {**self._environ, HOME_VARIABLE: str(run.home)}
+        parts, environ = order.run, {**self._environ, HOME_VARIABLE: str(run.home)}
         argv = (sys.executable, *STEP_PROGRAM)
-        program = StepProgram(argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities)
-        run.pool = ProcessPool(program, spares=MOST_SPARES, expected=shipped.agents)
+        program = StepProgram(argv=argv, environ=environ, document=parts.document, capabilities=parts.capabilities)
+        run.pool = ProcessPool(program, spares=MOST_SPARES, expected=parts.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
         """Return the workspace in the template, the checkout in which the run's setup commands were run.
@@ -450,10 +450,10 @@ def _unpack_tree(repository: Repository, order: f.Order, data: bytes) -> bool:
 
 
 def _unpack_run(run: RunHere, order: f.Order, repository: Repository) -> None:
-    shipped = order.shipped or f.Shipped(document=b"")
+    parts = order.run or f.RunParts(document=b"")
     shutil.rmtree(run.home.parent, ignore_errors=True)
     run.steps.mkdir(parents=True)
-    _write(run.home, shipped.files)
+    _write(run.home, parts.files)
     _worktree(repository, run.tree).create(_base(order.commit))
 
 

@@ -23,8 +23,8 @@ from subagents.cluster.client import ClusterClient
 from subagents.cluster.places import SETTINGS_VARIABLE
 from subagents.executor import StepExecutor
 from subagents.process.protocol import APPROVALS, QUESTIONS
-from subagents.remote.executor import ClusterExecutor, Parcel
-from subagents.remote.frames import RemoteSettings, Shipped
+from subagents.remote.executor import ClusterExecutor, RunForWorkers
+from subagents.remote.frames import RemoteSettings, RunParts
 from subagents.step.tamper_guard import RunClaims
 from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.step_links import shared_of_a_run
@@ -138,8 +138,8 @@ class RemoteRun:
         """Vibe's home folder in this run."""
         return self.rig.base / "home"
 
-    def parcel(self) -> Parcel:
-        """Return what the run ships to its workers."""
+    def for_workers(self) -> RunForWorkers:
+        """Return what the run sends to its workers."""
         self.home.mkdir(exist_ok=True)
         files = {} if self.replay is None else {"replay.json": self.replay.read_bytes()}
         document = StepDocument(
@@ -152,21 +152,19 @@ class RemoteRun:
             limits=self.limits,
             place=StepPlace(workspace=self.rig.root),
         )
-        shipped = Shipped(document=msgspec.json.encode(document, enc_hook=str), files=files, agents=self.agents)
+        parts = RunParts(document=msgspec.json.encode(document, enc_hook=str), files=files, agents=self.agents)
         if self.attended:
-            shipped = replace(shipped, capabilities=(APPROVALS, QUESTIONS))
-        return Parcel(
-            run=uuid4().hex, home=self.home, steps=self.rig.home / "steps", workspace=self.rig.root, shipped=shipped
+            parts = replace(parts, capabilities=(APPROVALS, QUESTIONS))
+        return RunForWorkers(
+            run_id=uuid4().hex, home=self.home, steps=self.rig.home / "steps", workspace=self.rig.root, parts=parts
         )
 
     @asynccontextmanager
     async def executor(self, address: str) -> AsyncGenerator[tuple[WorktreeExecutor, ClusterClient]]:
         """Open the worktree executor over a cluster, and the run's connection to that cluster."""
-        parcel = self.parcel()
+        sent = self.for_workers()
         local: StepExecutor = EditingExecutor({})
-        async with ClusterClient(address, self.security, run=parcel.run, lost_seconds=self.lost_seconds) as client:
-            inner = ClusterExecutor(
-                local, client, self.services, RunClaims(), parcel, self.rig.repository, self.settings
-            )
+        async with ClusterClient(address, self.security, run=sent.run_id, lost_seconds=self.lost_seconds) as client:
+            inner = ClusterExecutor(local, client, self.services, RunClaims(), sent, self.rig.repository, self.settings)
             async with WorktreeExecutor(inner, self.rig.place(), self.rig.repository, self.services.sink) as executor:
                 yield executor, client

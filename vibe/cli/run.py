@@ -73,7 +73,7 @@ def carried_out(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, de
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C too many must not tear what is only cleaning up
     problem = problem_of(env.stdout)
     if problem is not None:
-        return _report(EnvironmentFailure(unwritten(problem)), code or ExitCode.ENVIRONMENT, env, debug=debug)
+        return _tell_error(EnvironmentFailure(unwritten(problem)), code or ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
@@ -87,12 +87,12 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
     except BrokenPipeError:  # the reader has seen enough
         return code
     except EXPECTED as error:
-        return _report(error, exit_code_of(error), env, debug=debug)
+        return _tell_error(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
         if problem_of(env.stdout) is not None:  # it is told once all output is settled
             return code
         told = error if shortage(error) else innermost(error)
-        return _report(told, exit_code_of(told), env, debug=debug)
+        return _tell_error(told, exit_code_of(told), env, debug=debug)
     return code
 
 
@@ -156,7 +156,7 @@ def _output(args: Arguments, env: CliEnvironment) -> str:
     return "streaming"
 
 
-def _report(error: BaseException, code: int, env: CliEnvironment, *, debug: bool) -> int:
+def _tell_error(error: BaseException, code: int, env: CliEnvironment, *, debug: bool) -> int:
     if debug:
         import traceback  # noqa: PLC0415  rarely asked for
 

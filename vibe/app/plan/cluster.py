@@ -16,14 +16,14 @@ from ipc.events import WarningEvent
 from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import scheduler_at, security_of
 from subagents.executor import StepExecutor
-from subagents.remote.executor import ClusterExecutor, Parcel
-from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
+from subagents.remote.executor import ClusterExecutor, RunForWorkers
+from subagents.remote.frames import RemoteSettings, RunParts, WorkerSetup
 from subagents.remote.places import WorkerSettings
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.cluster.address import Certificates, ClusterAddress, ClusterError, parse_address, read_certificates
 from vibe.app.cluster.certificates import write_certificates
+from vibe.app.cluster.sent_settings import SentSettings, settings_to_send
 from vibe.app.cluster.service import Node, keep_running
-from vibe.app.cluster.shipping import Shipment, shipment
 from vibe.app.plan.step_executor import PlanSteps, agents_to_come, capabilities_of, local_executor, step_document
 from vibe.app.plan.worktrees import repository_of, wants_worktrees
 from vibe.core.config.models import bytes_of
@@ -46,16 +46,16 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         UsageError: the workers would need too many files.
         EnvironmentFailure: the cluster can no longer be reached.
     """
-    config, run = steps.engine.config.cluster, uuid4().hex
-    sent = await to_thread.run_sync(shipment, steps.engine)
+    config, run_id = steps.engine.config.cluster, uuid4().hex
+    sent = await to_thread.run_sync(settings_to_send, steps.engine)
     for message in (sent.warning, "" if wants_worktrees(steps.plan) else NONE_TRAVELS):
         if message:
             steps.services.sink.publish(WarningEvent(code="cluster", message=message))
-    parcel = await to_thread.run_sync(_parcel, steps, sent, run)
+    whole = await to_thread.run_sync(_for_workers, steps, sent, run_id)
     async with AsyncExitStack() as stack:
         address, certificates, node = await stack.enter_async_context(_cluster(steps))
         security = security_of(certificates.files if certificates else ())
-        client = ClusterClient(address, security, run=run, lost_seconds=config.lost_seconds)
+        client = ClusterClient(address, security, run=run_id, lost_seconds=config.lost_seconds)
         workers = await stack.enter_async_context(create_task_group())
         stack.callback(workers.cancel_scope.cancel)  # after the client has told them that the run is over
         with os_error_as(partial(ClusterError, address)):
@@ -67,8 +67,8 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
             client,
             steps.services,
             claims,
-            parcel,
-            partial(repository_of, parcel.workspace, steps.host, steps.engine),
+            whole,
+            partial(repository_of, whole.workspace, steps.host, steps.engine),
             RemoteSettings(
                 checkpoint_seconds=config.checkpoint_seconds,
                 largest_tree=bytes_of(config.largest_tree),
@@ -79,16 +79,16 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         )
 
 
-def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
+def _for_workers(steps: PlanSteps, sent: SentSettings, run_id: str) -> RunForWorkers:
     """Return what each worker gets of a run. Looks for the sandbox that this machine would use. Blocks."""
     sandbox = steps.engine.confinement.choice().sandbox
     store = steps.store
-    return Parcel(
-        run=run,
+    return RunForWorkers(
+        run_id=run_id,
         home=steps.host.home,
         steps=store.folder.step_folder("-").parent,
         workspace=Path(store.settings.workspace),
-        shipped=Shipped(
+        parts=RunParts(
             document=step_document(steps, sent.request),
             files=sent.files,
             capabilities=capabilities_of(steps.services),

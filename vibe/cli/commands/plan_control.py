@@ -38,10 +38,10 @@ def run(args: Arguments, env: CliEnvironment) -> None:
         case action:
             message = args.message if action == "retry" else ""
             command = Act(step_id=args.step, action=StepAction(action), message=message)
-    write_done(anyio.run(give, env, args.plan, command), args, env)
+    write_command_report(anyio.run(give, env, args.plan, command), args, env)
 
 
-def write_done(done: CommandReport, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
+def write_command_report(done: CommandReport, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
     """Print the result, ``lines`` below it, and the command that resumes the plan if it isn't running."""
     is_left = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
     goes_on = f"vibe plan resume {done.plan_id}" if is_left else None
@@ -70,7 +70,7 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
             "merged": list(rewound.merged),
         },
     )
-    write_done(done, args, env, _rewound(rewound))
+    write_command_report(done, args, env, _rewound(rewound))
     return ExitCode.FAILED if files.skipped else ExitCode.DONE
 
 

@@ -19,7 +19,7 @@ from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from planner.store.current_plan import effective_plan
 from planner.store.folder import find_plan
 from vibe.app.plan.commands import revise
-from vibe.cli.commands.plan_control import write_done
+from vibe.cli.commands.plan_control import write_command_report
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
@@ -69,7 +69,7 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
 def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment) -> None:
     done = anyio.run(partial(revise, env, args.plan, operations, args.reason, trust=args.trust))
     lines = [f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations]
-    write_done(done, args, env, lines)
+    write_command_report(done, args, env, lines)
 
 
 def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnvironment) -> None:

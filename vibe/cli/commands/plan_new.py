@@ -25,7 +25,7 @@ from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.command_consent import model_commands
 from vibe.app.plan.commands import CommandReport, revise
 from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
-from vibe.cli.commands.plan_control import write_done
+from vibe.cli.commands.plan_control import write_command_report
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -214,7 +214,9 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)
-        write_done(CommandReport(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env)
+        write_command_report(
+            CommandReport(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env
+        )
         return ExitCode.DONE
     lines = _change_lines(change)
     if asks and not args.yes:
@@ -223,7 +225,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
             env.stderr.write(f"vibe: plan {folder.plan_id} was not changed\n")
             return ExitCode.BLOCKED
     done = anyio.run(partial(revise, env, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
-    write_done(done, args, env, lines if args.yes else ())
+    write_command_report(done, args, env, lines if args.yes else ())
     return ExitCode.DONE
 
 

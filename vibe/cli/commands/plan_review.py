@@ -11,7 +11,7 @@ import anyio
 from ipc.events import ReviewComment
 from vibe.app.plan.review import ChangedFile, FileState, PlanReview
 from vibe.app.plan.review_commands import Rejection, carry_out
-from vibe.cli.commands.plan_control import write_done
+from vibe.cli.commands.plan_control import write_command_report
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.review import author, diff_of
@@ -31,7 +31,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
         comments = [_comment(review, place, text, step_id) for place, text in args.comment]
         rejected = [Rejection(review.of(path, step_id), args.force) for path in args.reject]
         host = env.as_writer()
-        write_done(anyio.run(partial(carry_out, host, review, rejected, comments, tell=env.tell)), args, env)
+        write_command_report(anyio.run(partial(carry_out, host, review, rejected, comments, tell=env.tell)), args, env)
         return
     shown = [one for one in review.changes if args.file in (None, one.name) and step_id in ("", one.step_id)]
     if not shown and (args.file or step_id):

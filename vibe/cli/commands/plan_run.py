@@ -57,7 +57,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     if args.subcommand == "run":
         _check_new(args)
     options = _options(args, env)
-    leave_reports = [_report(file, args, env) for file in args.report]
+    leave_reports = [_report_writer(file, args, env) for file in args.report]
     if env.owns_process:
         allow_open_files()
     forgive(env.stdout)  # the work continues without a reader
@@ -152,7 +152,7 @@ def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
     session.control.submit(Pause(grace_seconds=grace, by=which.name))
 
 
-def _report(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], None]:
+def _report_writer(file: str, args: Arguments, env: CliEnvironment) -> Callable[[str], None]:
     """Return a function that writes the report of the plan with a given id to ``file``.
 
     Raises:

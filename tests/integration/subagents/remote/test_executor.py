@@ -43,7 +43,7 @@ async def run(tmp_path: Path, places: Places, *, side_effects: bool = False) -> 
     rig = Rig(tmp_path).create(FILES)
     remote = RemoteRun(rig)
     executor = ClusterExecutor(
-        EditingExecutor({}), places, remote.services, RunClaims(), remote.parcel(), rig.repository
+        EditingExecutor({}), places, remote.services, RunClaims(), remote.for_workers(), rig.repository
     )
     task = worktree_task("s", command="true", side_effects=side_effects, workdir=str(rig.root))
     return await executor.run(task, NeverStop())

@@ -102,7 +102,7 @@ async def test_what_a_worker_may_not_send_fails_its_attempt_and_does_nothing_els
     (rig.step_folder("other") / "result.json").write_text("its own")
     run = RemoteRun(rig)
     worker = HostileWorker(event("mine", "s"), *HOSTILE[name], DONE)
-    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.for_workers(), rig.repository)
     refs = git(rig.root, "for-each-ref", "refs/heads/main")
 
     async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
@@ -119,10 +119,10 @@ async def test_what_a_worker_may_not_send_fails_its_attempt_and_does_nothing_els
     assert told == ["mine"]
 
 
-async def test_a_worker_of_another_version_is_told_apart_before_anything_is_shipped(tmp_path: Path) -> None:
+async def test_a_worker_of_another_version_is_told_apart_before_anything_is_sent(tmp_path: Path) -> None:
     rig = Rig(tmp_path).create(FILES)
     run, worker = RemoteRun(rig), HostileWorker(DONE, vibe="9.9.9")
-    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.for_workers(), rig.repository)
 
     async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
         result = await executor.run(worktree_task("s", command="true"), NeverStop())
@@ -135,7 +135,7 @@ async def test_a_worker_of_another_version_is_told_apart_before_anything_is_ship
 async def test_what_a_worker_breaks_off_is_not_made_again_if_it_reaches_beyond_its_worktree(tmp_path: Path) -> None:
     rig = Rig(tmp_path).create(FILES)
     run, worker = RemoteRun(rig), HostileWorker(f.OrderRefused("environment", "its disk is full"))
-    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), worker, run.services, RunClaims(), run.for_workers(), rig.repository)
 
     async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
         result = await executor.run(worktree_task("s", command="true", side_effects=True), NeverStop())

@@ -113,7 +113,7 @@ async def test_a_run_is_not_forgotten_between_its_hello_and_its_order(tmp_path: 
     place = WorkerPlace(tmp_path / "worker", environment())
     await to_thread.run_sync(place.prepare)
     run, places = RemoteRun(rig), OnePlace(place)
-    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
 
     async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
         results = [await executor.run(worktree_task(name, command="true"), NeverStop()) for name in ("a", "b")]
@@ -131,7 +131,7 @@ async def test_files_of_a_step_travel_in_pieces_both_ways_and_no_path_is_cut(
     place = WorkerPlace(tmp_path / "worker", environment())
     await to_thread.run_sync(place.prepare)
     run, places = RemoteRun(rig), OnePlace(place)
-    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
     log = rig.step_folder("s") / "output.log"
     log.write_text(f"{rig.root}/a.txt\n" * 1_000)
     copied = f"cp {log} copy && for n in $(seq 1000); do echo {rig.root}/b.txt; done"
@@ -158,7 +158,7 @@ async def test_a_worker_whose_disk_is_full_says_what_helps(tmp_path: Path, monke
     place = WorkerPlace(tmp_path / "worker", environment())
     await to_thread.run_sync(place.prepare)
     run, places = RemoteRun(rig), OnePlace(place)
-    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.parcel(), rig.repository)
+    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
 
     with pytest.raises(ExceptionGroup) as refused:
         async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:

@@ -37,7 +37,7 @@ _TABLES = ("headers", "extra_headers", "env")
 _LINKS = ("api_base", "url", "command", "args")
 
 
-class Shipment(Struct, frozen=True, kw_only=True):
+class SentSettings(Struct, frozen=True, kw_only=True):
     """A run's settings for its workers, and the ``files`` of their home, by path within it.
 
     ``left_out`` names the settings that hold a secret, or may hold one.
@@ -101,7 +101,7 @@ def _clean_tool(table: dict[str, Any], where: str, left_out: list[str]) -> None:
             left_out.append(f"{where}.{name}")
 
 
-def shipment(engine: Engine) -> Shipment:
+def settings_to_send(engine: Engine) -> SentSettings:
     """Return what the workers of a run get. Reads files.
 
     Raises:
@@ -121,7 +121,7 @@ def shipment(engine: Engine) -> Shipment:
     request = structs.replace(request, flags=settings, given=None, agent=None, trust=trust, replay=replay)
     advice = "a cluster's workers need it, too: make it readable, or remove it"
     with os_error_as(lambda error: EnvironmentFailure(f"{error.filename}: {error.strerror}: {advice}")):
-        return Shipment(request=request, files=_read(sources), left_out=left_out)
+        return SentSettings(request=request, files=_read(sources), left_out=left_out)
 
 
 def _worker_path(home: Path, sources: dict[str, Path], text: str) -> str:

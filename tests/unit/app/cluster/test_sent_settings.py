@@ -1,4 +1,4 @@
-"""Settings shipped to workers contain no secrets, and look the same to an agent."""
+"""Settings sent to workers contain no secrets, and look the same to an agent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.unprivileged import folder_of_nobody
-from vibe.app.cluster import shipping
-from vibe.app.cluster.shipping import shipment, without_secrets
+from vibe.app.cluster import sent_settings
+from vibe.app.cluster.sent_settings import settings_to_send, without_secrets
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import GivenSettings
@@ -92,7 +92,7 @@ def write(folder: Path, **files: str) -> None:
 
 def settings_of(engine: Engine) -> dict[str, Any]:
     left_out = {"agent_paths": True, "providers": {"__all__": {"preset"}}}
-    return engine.config.model_dump(exclude={**left_out, **dict.fromkeys(shipping.OF_THE_RUN, True)})
+    return engine.config.model_dump(exclude={**left_out, **dict.fromkeys(sent_settings.OF_THE_RUN, True)})
 
 
 def test_a_worker_builds_the_same_engine_from_what_is_sent(host: Host, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_worker_builds_the_same_engine_from_what_is_sent(host: Host, tmp_path:
     (host.home / "skills" / ".env").write_text("A=b")
     engine = build_engine(host, EngineRequest(workdir=workdir, flags={"auto_approve": True}))
 
-    sent = shipment(engine)
+    sent = settings_to_send(engine)
     there = Host(home=host.home, environ={"HOME": str(tmp_path / "else"), "PATH": "/usr/bin:/bin"})
     (host.home / "config.toml").unlink()
     for name, data in sent.files.items():
@@ -125,11 +125,11 @@ def test_a_worker_builds_the_same_engine_from_what_is_sent(host: Host, tmp_path:
 
 
 def test_a_home_that_is_too_much_is_said(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "MOST_BYTES", 10)
+    monkeypatch.setattr(sent_settings, "MOST_BYTES", 10)
     write(host.home, AGENTS_md="rules, and rules")
 
     with pytest.raises(UsageError, match=r"more than 2000 files or 0 MB, at .*AGENTS.md"):
-        shipment(build_engine(host, EngineRequest(workdir=tmp_path)))
+        settings_to_send(build_engine(host, EngineRequest(workdir=tmp_path)))
 
 
 @pytest.mark.parametrize("closed", ["skills", "skills/mine", "skills/mine/SKILL.md", "hooks.toml"])
@@ -141,12 +141,12 @@ def test_nothing_that_may_not_be_read_is_left_out_without_a_word(host: Host, clo
         (folder / closed).chmod(0)
 
         with pytest.raises(EnvironmentFailure, match=rf"{closed}: Permission denied: .*make it readable, or remove it"):
-            shipment(engine)
+            settings_to_send(engine)
 
 
 def test_a_warning_names_what_is_left_out_and_what_to_do() -> None:
     request = EngineRequest(workdir=Path("/"))
-    sent = shipping.Shipment(request=request, files={}, left_out=("mcp_servers[a].env.TOKEN",))
+    sent = sent_settings.SentSettings(request=request, files={}, left_out=("mcp_servers[a].env.TOKEN",))
 
     assert sent.warning == (
         "not sent to the workers, since it may be a secret: mcp_servers[a].env.TOKEN; write ${NAME} in the settings, "
@@ -159,7 +159,7 @@ def test_what_a_run_is_given_is_among_the_settings_and_its_secrets_are_not_sent(
     given = GivenSettings(values={"api_timeout": 7}, instructions="Be brief.", servers=(server,))
     engine = build_engine(replace(host, given=given), EngineRequest(workdir=tmp_path))
 
-    sent = shipment(engine)
+    sent = settings_to_send(engine)
     there = build_engine(replace(host, home=tmp_path / "there"), sent.request).config
 
     assert (there.api_timeout, there.instructions) == (7, "Be brief.")
