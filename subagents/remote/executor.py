@@ -279,7 +279,8 @@ class ClusterExecutor(Struct, eq=False):
         """Send the order, and what the attempt needs and the worker doesn't have."""
         parts = None
         if not worker.knows_run:
-            parts = structs.replace(self._run.parts, document=exchange(self._run.parts.document))
+            parts = self._run.parts
+            parts = structs.replace(parts, document=exchange(parts.document))
         has_tree = sent.commit in worker.commits
         repository = sent.worktree.repository
         order = f.Order(

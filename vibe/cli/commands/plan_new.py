@@ -214,9 +214,8 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)
-        write_command_report(
-            CommandReport(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False), args, env
-        )
+        same = CommandReport(plan_id=folder.plan_id, message=f"nothing to change: {why}", running=False)
+        write_command_report(same, args, env)
         return ExitCode.DONE
     lines = _change_lines(change)
     if asks and not args.yes:
