@@ -1420,6 +1420,24 @@ async def test_a_step_says_what_blocks_it(vibe: VibeCommand, browser: Browser) -
         await to_thread.run_sync(is_quiet, page)
 
 
+async def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.agent_says("a", e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={"command": "make"}), ASKED)
+        page = await opened(browser, vibe, "plan-1")
+        await to_thread.run_sync(page.look, 1200, 860)
+        await to_thread.run_sync(page.wait, "document.querySelector('#dag [data-step=a]')")
+        await to_thread.run_sync(page.click, "#dag [data-step=a]")
+        call = "document.querySelector('#step .call summary')"
+        await to_thread.run_sync(page.wait, f"{call}?.innerText.trim().endsWith('waiting for you')")
+        assert page.run(f"[...{call}.querySelector('.tick').classList].join()") == "tick,ask"
+        assert "permission" not in page.run("document.querySelector('.card .note').textContent")
+        run.agent_says("a", e.ApprovalDecisionEvent(request_id="request-1", decision="allow", by="ana"))
+        await to_thread.run_sync(page.wait, f"{call}.innerText.trim().endsWith('running')")
+        await to_thread.run_sync(is_quiet, page)
+
+
 async def test_a_paused_plan_says_why_and_once_its_run_has_ended_what_continues_it(
     vibe: VibeCommand, browser: Browser
 ) -> None:

@@ -202,6 +202,7 @@ def _call(call: CallView) -> dict[str, Any]:
     written = call.display.files if isinstance(call.display, DiffDisplay) else ()
     return {
         **fields(call, "tool", "words", "diff", "exit_code"),
+        "asks": call.will_ask,
         "command": command_in(call.arguments),
         "purpose": command_in(call.arguments, "purpose"),
         "written": call.written[-WRITTEN_CHARACTERS:],

@@ -87,7 +87,7 @@ function approval(card, row) {
   const reach = row.covers?.length && `session and always would allow: ${words(...row.covers)}`;
   return [h("h3", row.edits ? `Edit with ${row.tool}?` : `Run ${row.tool ?? "this"}?`), row.diff ? small(row.diff)
     : h("pre", row.command || row.summary), h("p.note", words(row.confined === true ? "in the sandbox"
-      : row.confined === false && "not in the sandbox", row.cwd && `in ${row.cwd}`, row.reason, row.rule)),
+      : row.confined === false && "not in the sandbox", row.cwd && `in ${row.cwd}`, row.reason || row.rule)),
     reach && h("p.note", reach), h("div.acts", key("1", "Once", "go", yes("once")),
       reach && [key("2", "This session", "", yes("session")), key("3", "Always", "", yes("always"))],
       row.edits && key("e", "All edits", "", yes("edits")), key("n", "No", "no", no), reason)];

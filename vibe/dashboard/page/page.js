@@ -232,13 +232,13 @@ function openTab(name) {
   fit();
 }
 
-function showTitle() {
+const mark = fetch("mark.svg").then((reply) => reply.text());
+
+async function showTitle() {
   const asks = waiting().length, dot = asks ? "<circle cx='25' cy='7' r='6' fill='#c77700'/>" : "";
-  const mark = "<path d='M6 7l7.5 18h5L26 7' fill='none' stroke='#e0662d' stroke-width='4.5'/>";
   document.title = plain((asks ? `(${asks}) ` : "") + cut(head()?.title ?? "vibe", 100));
-  $("#icon").href = "data:image/svg+xml," + encodeURIComponent(
-    `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>${mark}${dot}</svg>`);
   showDock(asks);
+  $("#icon").href = "data:image/svg+xml," + encodeURIComponent((await mark).replace("</svg>", dot + "</svg>"));
 }
 
 const notes = new Map(), going = new Set();

@@ -126,10 +126,11 @@ function entryOf(key, row) {
 }
 
 function callOf(row) {
+  const status = row.asks && BUSY.includes(row.status) ? "needs_decision" : row.status;
   const made = (row.files ?? []).map(([, added, removed]) => `+${added} −${removed}`).join(" ");
   const facts = words(made, row.exit_code && `exit ${row.exit_code}`, row.duration_s > 0.05 ? seconds(row.duration_s)
-    : !["ok", "error"].includes(row.status) && row.status);
-  return h("details.call." + row.status, { open: OPEN.includes(row.status) }, h("summary", tick(row.status),
+    : !["ok", "error"].includes(status) && (WORD[status] ?? status));
+  return h("details.call." + status, { open: OPEN.includes(row.status) }, h("summary", tick(status),
     h("code", row.purpose === "verify" ? `check  ${row.command}` : row.words || row.tool), h("span", facts)),
     row.diff ? small(row.diff) : h("pre", row.text || row.written || (BUSY.includes(row.status) ? "" : NONE)),
       (row.output_files ?? []).map((file) => h("p.note", `all of it: ${file}`)));
