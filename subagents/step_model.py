@@ -102,7 +102,8 @@ class ForEach(PlanModel):
     at_most: Annotated[int, Field(ge=1, le=MAX_ITEMS)] = MAX_WRITTEN_ITEMS
     """The most items; a longer list fails the step."""
     enough: Literal["all"] | Count = "all"
-    """The number of items that must complete for the step to complete; 0: it completes however they end."""
+    """The number of items that must complete for the step to complete; 0: however they end, except by the plan's
+    budget."""
 
 
 def spelled_out(value: Any) -> Any:
@@ -160,8 +161,9 @@ class StepSettings(PlanModel):
     retries: Count = 0
     """Fresh attempts after a failure, with growing pauses between them."""
     on_failure: Literal["stop", "continue", "replan", "ask"] = "stop"
-    """stop: the steps that depend on this one stay blocked; continue: they run and are told of the failure; ask: a
-    person decides (retry, skip or stop); replan: a model changes the plan, and if it can't, stop."""
+    """stop: the steps that depend on this one stay blocked; continue: they run and are told of the failure,
+    unless the plan's budget ended it; ask: a person decides (retry, skip or stop); replan: a model changes the plan,
+    and if it can't, stop."""
     idle_seconds: PositiveNumber = 300
     """After so many seconds without any event the step counts as stuck and fails."""
     side_effects: bool = False

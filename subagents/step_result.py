@@ -53,3 +53,8 @@ class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     agent_id: str | None = None
     provider_refused: bool = False
     agents: tuple[AgentUsage, ...] = ()
+
+    @property
+    def is_limited_by_plan(self) -> bool:
+        """True if the attempt ended, or no other one followed it, because the plan's budget is used up."""
+        return self.any_model and self.outcome is not Outcome.FAILED

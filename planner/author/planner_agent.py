@@ -396,7 +396,7 @@ class PlannerAgent:
             return Proposal(operations=offer.operations, reason=offer.reason)
         why = offer.reason or acted.detail or acted.reason or "the planner gave no reason"
         sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan found: {why}"))
-        return None
+        return Proposal(operations=(), reason=why)
 
     def _checked(
         self, request: RevisionRequest, operations: Sequence[Operation], *, in_place: bool

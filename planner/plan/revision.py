@@ -81,7 +81,7 @@ class Reviser(Protocol):
     """Finds a better plan after a step failed; the plan's account pays for it."""
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """Return a proposal, or None if there is no better plan.
+        """Return a proposal; None, or one without operations, if there is no better plan.
 
         Raises:
             ProviderRefused: the provider refused the calls, because of the key, quota or credit.

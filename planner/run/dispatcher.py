@@ -27,9 +27,9 @@ from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import carry_out, decide
 from planner.state.lists import result_of_list
-from planner.state.outcome import BUDGET_REASON, RunResult, result_of
+from planner.state.outcome import RunResult, result_of
 from planner.state.schedule import MOST_PARKED, schedule_of
-from planner.state.state import ACTIVE, IN_PROGRESS, State
+from planner.state.state import ACTIVE, BUDGET_REASON, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
 from vibe.core.messages import Outcome, Usage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -81,33 +81,34 @@ class RevisionRunner(Struct, eq=False):
         Raises:
             ProviderRefused: the provider refused the reviser's calls, because of the key, quota or credit.
         """
-        if self._stopped:
-            return
-        with anyio.CancelScope() as scope:
-            self._scopes[scope] = step_id
-            try:
-                async with self._turn:
-                    refused = await self._ask(step_id)
-                if refused is not None:
-                    self._take(RevisionRefused(step_id, refused))
-            finally:
-                del self._scopes[scope]
+        refused = await self._in_turn(partial(self._ask, step_id), None, step_id)
+        if refused is not None:
+            self._take(RevisionRefused(step_id, refused))
 
     async def carry_out(self, command: Revise) -> str | None:
         """Revise the plan as the user asks, and return why that was impossible, or None."""
-        if self._stopped:
-            return TOO_LATE
-        with anyio.CancelScope() as scope:
-            self._scopes[scope] = None
-            try:
-                async with self._turn:
-                    await self._carry_out(read_operations(list(command.operations)), command)
-            except UsageError as error:
-                return str(error)
-            finally:
-                del self._scopes[scope]
-            return None
-        return TOO_LATE
+        try:
+            operations = read_operations(list(command.operations))
+            return await self._in_turn(partial(self._carry_out, operations, command), TOO_LATE)
+        except UsageError as error:
+            return str(error)
+
+    async def _in_turn(
+        self, act: Callable[[], Awaitable[str | None]], stopped: str | None, step_id: str | None = None
+    ) -> str | None:
+        """Return what ``act`` returns, called once no other revision is under way, or ``stopped`` if all are stopped.
+
+        ``step_id`` is the step whose failure led to it.
+        """
+        if not self._stopped:
+            with anyio.CancelScope() as scope:
+                self._scopes[scope] = step_id
+                try:
+                    async with self._turn:
+                        return await act()
+                finally:
+                    del self._scopes[scope]
+        return stopped
 
     async def _ask(self, step_id: str) -> str | None:
         """Return why there is no better plan, or None if it was found or the step no longer waits for it."""
@@ -132,7 +133,8 @@ class RevisionRunner(Struct, eq=False):
             )
             proposal = await _proposal_of(reviser, request)
             if proposal is None or not proposal.operations:
-                return "no better plan found"
+                why = f": {proposal.reason}" if proposal and proposal.reason else ""
+                return f"no better plan found{why}"
             why = proposal.reason or result.detail or result.reason or "the step failed"
             command = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:

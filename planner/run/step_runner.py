@@ -19,9 +19,8 @@ from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.facts import left_after
 from planner.state.lists import output_of
-from planner.state.outcome import BUDGET_REASON
 from planner.state.schedule import schedule_of
-from planner.state.state import WORDS, Left, State, StepState
+from planner.state.state import BUDGET_REASON, WORDS, Left, State, StepState
 from planner.store.store import PlanStore
 from subagents.agent.steering import Steering
 from subagents.executor import (

@@ -39,7 +39,7 @@ from planner.state.facts import (
 from planner.state.lists import result_of_list
 from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
-from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
+from planner.state.state import ACTIVE, BUDGET_REASON, END_STATUS, IN_PROGRESS, Left, State, StepState
 from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.messages import Outcome, total_of
 
@@ -235,7 +235,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
         attempt=attempt,
         result=command.raw,
         left=None if left is None else left.value,
-        tolerated=tolerates(step),
+        tolerated=tolerates(step, result),
         model=next(iter(step.rung(attempt).models), ""),
     )
     return Decided((ended,))
@@ -340,7 +340,8 @@ def list_saved(state: State, step_id: str, at: float) -> Decided:
     result = result_of_list(state, schedule.steps, step_id)
     moved = step_moved(state, step_id, END_STATUS[result.outcome], at, (result.reason, result.detail))
     work = e.WorkDone(summary=result.summary, files_changed=result.files_changed)
-    return Decided((structs.replace(moved, work=work),))
+    is_tolerated = moved.tolerated and result.reason != BUDGET_REASON
+    return Decided((structs.replace(moved, work=work, tolerated=is_tolerated),))
 
 
 def _drop_items(state: State, at: float) -> Decided:

@@ -208,7 +208,7 @@ def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
     if step.asked is not None:
         state.open.pop(step.asked, None)
     step.left = step.asked = step.stopping = None
-    step.tolerated = fact.tolerated
+    step.tolerated = fact.tolerated and not step.last_result.is_limited_by_plan  # earlier versions tolerated that
     step.waived = fact.reason == WAIVED_REASON and step.status is StepStatus.SKIPPED
     if fact.work is not None and step.outline.id in state.unfolded:
         step.result = list_result(fact.status, fact.reason, fact.detail, fact.work)
@@ -235,7 +235,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     step.result, step.reason, step.detail = result, result.reason, result.detail
     step.any_model = result.any_model
     step.left = left
-    step.attempt_over, step.tolerated = True, fact.tolerated
+    step.attempt_over, step.tolerated = True, fact.tolerated and not result.is_limited_by_plan
     if result.outcome is not Outcome.COMPLETED:
         step.exhausted += is_exhausted(result) and not result.any_model
         if result.provider_refused:

@@ -113,7 +113,7 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
         detail=why[1],
         attempt=step.attempt if attempt is None else attempt,
         duration_s=None if began is None else at - began[0],
-        tolerated=status is StepStatus.FAILED and tolerates(schedule_of(state).steps[step_id]),
+        tolerated=status is StepStatus.FAILED and tolerates(schedule_of(state).steps[step_id], step.last_result),
     )
 
 
@@ -123,12 +123,15 @@ def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at:
     if status is StepStatus.SKIPPED:
         return step_moved(state, step_id, status, at, (WAIVED_REASON, detail or f"by {by}"))
     moved = step_moved(state, step_id, status, at, (by, detail))
-    return structs.replace(moved, tolerated=tolerates(schedule_of(state).steps[step_id]))
+    return structs.replace(moved, tolerated=tolerates(schedule_of(state).steps[step_id], step.last_result))
 
 
-def tolerates(step: Step) -> bool:
-    """Return whether the plan tolerates a failure of this step. A failed item counts only towards its list's result."""
-    return step.on_failure == "continue" or isinstance(step, Child)
+def tolerates(step: Step, result: StepResult) -> bool:
+    """Return whether the plan tolerates a failure of this step. A failed item counts only towards its list's result.
+
+    Nothing tolerates that the plan's budget is used up: the step is done once there is more.
+    """
+    return (step.on_failure == "continue" or isinstance(step, Child)) and not result.is_limited_by_plan
 
 
 def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:

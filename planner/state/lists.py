@@ -11,7 +11,7 @@ from ipc.events import StepOutline, WorkDone
 from planner.plan.for_each import ITEMS_REASON, list_of
 from planner.plan.model import Child, Step
 from planner.plan.status import StepStatus
-from planner.state.state import FINAL, State, StepState, list_result
+from planner.state.state import BUDGET_REASON, FINAL, State, StepState, list_result
 from subagents.step_result import StepResult
 
 T = TypeVar("T")
@@ -82,7 +82,14 @@ def result_of_list(state: State, steps: Mapping[str, Step], pattern_id: str) -> 
     ]
     changed = dict.fromkeys(file for step in made.values() for file in step.last_result.files_changed)
     work = WorkDone(summary="\n".join((summary, *reasons)), files_changed=tuple(changed))
-    how = (StepStatus.FAILED, ITEMS_REASON, summary) if count.is_hopeless else (StepStatus.COMPLETED, None, "")
+    limited = {step.id: step.detail for step in made.values() if step.spoils}
+    given_up = {step.id for step in made.values() if step.reason == ITEMS_REASON}
+    if count_items(state, steps, pattern_id, given_up.union(limited)).is_hopeless:
+        how = (StepStatus.FAILED, ITEMS_REASON, summary)
+    elif limited:
+        how = (StepStatus.FAILED, BUDGET_REASON, f"{summary}, {len(limited)} cut: {next(iter(limited.values()))}")
+    else:
+        how = (StepStatus.COMPLETED, None, "")
     return structs.replace(list_result(*how, work), output=output_of(state, steps, pattern_id))
 
 

@@ -9,13 +9,12 @@ from msgspec import Struct
 from planner.plan.model import Plan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.lists import with_list
-from planner.state.state import State, StepState
+from planner.state.state import BUDGET_REASON, State, StepState
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import Outcome, Usage, total_of
 
-BUDGET_REASON = "budget"
 DECISION_REASON = "decision"
-_BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
+BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -56,10 +55,10 @@ def result_of(state: State, plan: Plan, dropped: Sequence[str], duration_s: floa
 def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str, ...]:
     """Return notes on a run for people: what a torn journal lost (``dropped``), and failures that were tolerated."""
     failures = [
-        f"step {step.id!r} {_BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
+        f"step {step.id!r} {BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
         'continued because on_failure is "continue"'
         for step in steps
-        if step.tolerated and step.status in _BAD_END and not step.pattern
+        if step.tolerated and step.status in BAD_END and not step.pattern
     ]
     return (*dropped, *failures)
 
@@ -96,7 +95,9 @@ def _failure(state: State, reason: str | None) -> Outcome:
 def causes_of(steps: Iterable[StepState]) -> list[StepState]:
     """Return the steps that keep the plan from completing; for a step with a list, the items of it that failed."""
     known = list(steps)
-    spoiling = {step.id for step in known if step.spoils}
-    items = [step for step in known if step.status is StepStatus.FAILED and step.pattern in spoiling]
-    spoiling -= {item.pattern for item in items}
-    return [*(step for step in known if step.id in spoiling), *items]
+    spoiling = [step for step in known if step.spoils]
+    lists = {step.id for step in spoiling if step.reason != BUDGET_REASON}
+    failed = [step for step in known if step.status is StepStatus.FAILED]
+    items = [step for step in failed if step.pattern in lists or (step.pattern and step.spoils)]
+    explained = {step_id for item in items for step_id in (item.id, item.pattern)}
+    return [*(step for step in spoiling if step.id not in explained), *items]

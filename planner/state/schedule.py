@@ -78,7 +78,6 @@ class Readiness:
     """Counts what every step still waits for. Each edge is visited once, when the step it comes from ends."""
 
     def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]], unfolded: Container[str] = ()) -> None:
-        self._continues = frozenset(step.id for step in plan.steps if step.on_failure == "continue")
         self._dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
         self._required_ends: dict[tuple[str, str], str] = {}
         """The required end, by step and dependant, of edges that don't require success; even large plans have few."""
@@ -123,9 +122,9 @@ class Readiness:
         """Return the decisions that the step still needs, sorted."""
         return sorted(self._gates[step_id].undecided)
 
-    def settle(self, step_id: str, status: StepStatus, *, waived: bool = False) -> list[str]:
+    def settle(self, step: StepState) -> list[str]:
         """Count a step that became final, and return the steps whose verdict may have changed."""
-        continues = step_id in self._continues
+        step_id, status, continues, waived = step.id, step.status, step.tolerated, step.waived
         default_edge = _HOLDS if waived else _edge(status, COMPLETED, continues=continues)
         changed: list[str] = []
         for dependant in self._dependants[step_id]:
@@ -246,9 +245,9 @@ class Schedule:
         self._items = {each: count_items(state, self.steps, each) for each in state.unfolded if each in self.steps}
         for step_id in state.running:
             self.queue.hold(step_id)
-        for step_id, step in state.steps.items():
+        for step in state.steps.values():
             if step.status.is_final:
-                self.readiness.settle(step_id, step.status, waived=step.waived)
+                self.readiness.settle(step)
         self.judge(state, self.order)
         for each, count in self._items.items():
             self._drop_if_hopeless(state, each, count)
@@ -289,7 +288,7 @@ class Schedule:
             self.to_ask.pop(step_id, None)
             if self._items or self.lists_due:
                 self._settle_lists(state, step)
-            self.judge(state, self.readiness.settle(step_id, status, waived=step.waived))
+            self.judge(state, self.readiness.settle(step))
         elif status is StepStatus.NEEDS_DECISION:
             self.to_ask.pop(step_id, None)
         elif previous is IN_PROGRESS:

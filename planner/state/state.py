@@ -26,7 +26,9 @@ ONLY_REASON = "only"
 """Reason of a SKIPPED step that ``--only`` excluded from the run."""
 CUT = "cut"
 """The end of a span whose process died."""
-OWN_LIMITS = frozenset({"budget", "turns"})
+BUDGET_REASON = "budget"
+"""Reason of steps and plans whose tokens, money or time are used up."""
+OWN_LIMITS = frozenset({BUDGET_REASON, "turns"})
 """Reasons of attempts that used up their own tokens or turns."""
 END_STATUS = {
     Outcome.COMPLETED: StepStatus.COMPLETED,

@@ -258,6 +258,7 @@ class WorktreeExecutor(Struct, eq=False):
                 return _paused(so_far, done)
             if done.outcome is not Outcome.COMPLETED:
                 problem = done.detail or done.reason or done.outcome.value
+                so_far = structs.replace(so_far, any_model=done.is_limited_by_plan)
                 break
             problem = await anyio.to_thread.run_sync(step.unresolved, conflict, checks, task.step.writes)
             if not problem and task.step.verify:
@@ -345,7 +346,8 @@ def _paused(so_far: StepResult, last: StepResult) -> StepResult:
 
 def _refused(result: StepResult, error: WorktreeError) -> StepResult:
     """Return the result of a step that is done but can't be merged."""
-    return structs.replace(result, outcome=Outcome.FAILED, reason="merge", detail=f"done, but can't be merged: {error}")
+    outcome, reason = (Outcome.LIMIT, "budget") if result.any_model else (Outcome.FAILED, "merge")
+    return structs.replace(result, outcome=outcome, reason=reason, detail=f"done, but can't be merged: {error}")
 
 
 MOST_COMMITS = 20

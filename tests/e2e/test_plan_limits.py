@@ -8,8 +8,21 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
+from tests.fakes.model_server import ModelServer, Reply
 
 WritePlan = Callable[..., str]
+
+SERVED = """active_model = "m"
+[[providers]]
+name = "here"
+backend = "generic"
+api_base = "{api_base}"
+[[models]]
+name = "m"
+provider = "here"
+input_price = 1.0
+output_price = 1.0
+"""
 
 MODEL_STEP: dict[str, Any] = {"id": "w", "title": "Write", "mode": "code", "prompt": "Go."}
 
@@ -75,3 +88,53 @@ def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeC
     assert edited.code == 0
     assert "limits for the whole plan: max_seconds = 600.0" in edited.out
     assert resumed.code == 0
+
+
+RESEARCH: dict[str, Any] = {"title": "Look", "mode": "research"}
+FIRST = {**RESEARCH, "id": "first", "priority": 1}
+LISTED = {**RESEARCH, "id": "cut", "title": "Look at ${item}", "for_each": {"items": ["x", "y", "z"], "enough": 1}}
+TOLERANT = {
+    "continue": [FIRST, {**RESEARCH, "id": "cut", "on_failure": "continue", "depends_on": ["first"]}],
+    "enough": [LISTED],
+    "enough and continue": [{**LISTED, "on_failure": "continue"}],
+    "none of the items": [FIRST, {**LISTED, "for_each": {"items": ["x", "y"], "enough": 0}}],
+}
+
+
+@pytest.mark.parametrize("budget", [{"max_tokens": 4_000}, {"max_price": 0.004}], ids=["tokens", "price"])
+@pytest.mark.parametrize("steps", TOLERANT.values(), ids=TOLERANT)
+def test_no_tolerance_for_failures_covers_work_that_the_plan_has_no_budget_for(
+    vibe: VibeCommand, write_plan: WritePlan, steps: list[dict[str, Any]], budget: dict[str, Any]
+) -> None:
+    usage = {"prompt_tokens": 3_000, "completion_tokens": 100}
+    with ModelServer(responder=lambda _: Reply(text="done", usage=usage)) as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        after = command_step("after", "true", depends_on=["cut"])
+        ended = vibe("plan", "run", write_plan(*steps, after, budget=budget, max_parallel_steps=1))
+        plan_id = vibe.plan_ids()[0]
+        ((limit, value),) = budget.items()
+        flag, more = f"--{limit.replace('_', '-')}", str(1_000 * value)
+
+        assert ended.code == 4
+        assert f"the budget of the plan is used up: {limit}" in ended.out
+        placeholder = {"max_tokens": "N", "max_price": "USD"}[limit]
+        raise_it = f"raise the plan's budget with: vibe plan edit {plan_id} {flag} {placeholder}, then vibe plan resume"
+        assert (raise_it in ended.out, raise_it in vibe("plan", "status", "latest").out) == (True, True)
+        report = vibe("plan", "report", "latest", "--format", "json").document
+        assert report["outcome"] == "limit"
+        assert {step["id"]: step["status"] for step in report["steps"]}["after"] == "blocked"
+        assert vibe("plan", "edit", "latest", flag, more).code == 0
+        resumed = vibe("plan", "resume", "latest", "--output", "json")
+
+    assert resumed.code == 0, resumed.err
+    assert {step["status"] for step in resumed.document["steps"]} == {"completed"}
+    assert resumed.document["warnings"] == []
+
+
+def test_a_step_s_own_limit_is_tolerated_and_named_at_the_end(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"turns": []})
+    own = {**RESEARCH, "id": "own", "on_failure": "continue", "max_tokens": 100}
+    ended = vibe("plan", "run", write_plan(own, command_step("after", "true", depends_on=["own"])))
+
+    assert ended.code == 0
+    assert "warning: step 'own' failed (the budget of step 'own' is used up: max_tokens 100 leaves" in ended.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,29 @@ def test_a_plans_token_budget_holds_for_all_its_steps_together(vibe: VibeCommand
     assert (record["outcome"], record["exit_code"]) == ("limit", 4)
     assert record["usage"]["prompt_tokens"] + record["usage"]["completion_tokens"] <= 6_000
     assert {step["reason"] for step in record["steps"] if step["status"] == "failed"} == {"budget"}
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_who_stops_a_run_before_its_plan_is_open_is_told_so(vibe: VibeCommand, which: signal.Signals) -> None:
+    vibe.replay({"turns": []})
+    with subprocess.Popen(
+        [VIBE, "plan", "run", "-"],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b" " * 200_000)  # more than a pipe holds: it waits for the rest
+        process.stdin.flush()
+        state = Path(f"/proc/{process.pid}/stat")
+        until(lambda: state.read_text().rpartition(")")[2].split()[0] == "S")
+        process.send_signal(which)
+        assert process.wait(timeout=60) == 128 + which
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert err.decode() == f"vibe: stopped by {which.name}\n"
+    assert vibe.plan_ids() == []
 
 
 @pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -285,6 +285,19 @@ def test_without_a_key_a_clash_of_commands_is_a_failed_merge_that_keeps_the_bran
     assert git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/vibe").strip() in failed["detail"]
 
 
+def test_a_clash_that_the_plan_has_no_budget_to_resolve_is_limited_work(vibe: VibeCommand, repo: Path) -> None:
+    vibe.replay({"agents": {"*:merge1": editing("app.py", BOTH)}})
+    lines = {"a": "sed -i s/hello/hi/ app.py", "b": "sed -i s/hello/hey/ app.py"}
+    steps = [worktree_step(name, line, on_failure="continue") for name, line in lines.items()]
+
+    ended = vibe("plan", "run", "--auto-approve", plan_file(vibe, *steps, budget={"max_tokens": 500}))
+
+    assert (ended.code, "are not resolved: the budget of the plan is used up: max_tokens 500" in ended.out) == (4, True)
+    assert vibe("plan", "edit", "latest", "--max-tokens", "500000").code == 0
+    resumed = vibe("plan", "resume", "latest", "--auto-approve")
+    assert (resumed.code, "hey" in (repo / "app.py").read_text()) == (0, True)
+
+
 def test_two_plans_at_once_in_one_repository(vibe: VibeCommand, repo: Path) -> None:
     steps = [worktree_step(f"s{n}", f"echo $$ > {{}}{n}.txt") for n in range(4)]
     plans: list[str] = []

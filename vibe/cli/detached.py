@@ -89,9 +89,6 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
             os.close(reading)
             return carry_out(_without_terminal(env, draft, writing))
         os.close(writing)
-        for which in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(which) != signal.SIG_IGN:
-                signal.signal(which, _interrupted)
         try:
             begun = os.read(reading, AT_ONCE)
         except KeyboardInterrupt:
@@ -104,10 +101,6 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         (env.stderr if code else env.stdout).write(_all_of(draft).decode("utf-8", "replace"))
         return code if code >= 0 else 128 - code
-
-
-def _interrupted(which: int, _frame: object) -> None:
-    raise KeyboardInterrupt(128 + which)
 
 
 def _without_terminal(env: CliEnvironment, draft: IO[bytes], report_to: int) -> CliEnvironment:

@@ -66,6 +66,9 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
 
 def carried_out(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug: bool = False) -> int:
     """Return the exit code of a command, once its output is taken; an error becomes a sentence on stderr."""
+    for which in (signal.SIGTERM, signal.SIGHUP) if env.owns_process else ():
+        if signal.getsignal(which) != signal.SIG_IGN:
+            signal.signal(which, _stopped)
     code = _code_of(act, env, debug=debug)
     settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
     settle(env.stderr, SECONDS_FOR_READER)
@@ -83,7 +86,9 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
         code = act(env)
         env.stdout.flush()
     except KeyboardInterrupt as stopped:
-        return ExitCode(stopped.args[0]) if stopped.args else ExitCode.INTERRUPTED
+        which = signal.Signals(stopped.args[0] if stopped.args else signal.SIGINT)
+        env.stderr.write(f"vibe: stopped by {which.name}\n")
+        return ExitCode(128 + which)
     except BrokenPipeError:  # the reader has seen enough
         return code
     except EXPECTED as error:
@@ -94,6 +99,12 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
         told = error if shortage(error) else innermost(error)
         return _tell_error(told, exit_code_of(told), env, debug=debug)
     return code
+
+
+def _stopped(which: int, _frame: object) -> None:
+    """End what is under way by an exception; a second signal ends the process at once."""
+    signal.signal(which, signal.SIG_DFL)
+    raise KeyboardInterrupt(which)
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

@@ -10,8 +10,8 @@ from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionE
 from planner.plan.model import Decision
 from planner.plan.status import StepStatus
 from planner.plan.step_limits import MOST
-from planner.state.outcome import BUDGET_REASON, causes_of
-from planner.state.state import OWN_LIMITS, StepState
+from planner.state.outcome import causes_of
+from planner.state.state import BUDGET_REASON, OWN_LIMITS, StepState
 from vibe.core.messages import Outcome
 from vibe.front.event_text import step_of
 from vibe.system.plain_text import one_line, some_of

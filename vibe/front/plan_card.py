@@ -209,8 +209,7 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
-    orders = {step.id: step.state.outline.order for step in plan.failed.values()}
-    lost = {name for name, order in orders.items() if order is None or order.on_failure != "continue"}
+    lost = {step.id for step in plan.failed.values() if step.state.spoils}
     open_steps = list[StepView]()
     for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
         if lost and not lost.isdisjoint(step.depends_on):

@@ -16,7 +16,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import break_off, preview_next_run
-from planner.state.outcome import RunResult, result_of
+from planner.state.outcome import BAD_END, RunResult, result_of
 from planner.state.schedule import align_steps, schedule_of
 from planner.state.state import State
 from planner.store.current_plan import effective_plan, open_decisions
@@ -232,10 +232,8 @@ def _closing_text(outcome: RunResult) -> str:
     if outcome.status is PlanStatus.COMPLETED:
         done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
         return done[-1].summary if done else ""
-    words = {StepStatus.FAILED: "failed"}
-    if outcome.status is not PlanStatus.CANCELLED:
-        words[StepStatus.CANCELLED] = "was cancelled"
-    spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated]
+    words = BAD_END if outcome.status is not PlanStatus.CANCELLED else {StepStatus.FAILED: "failed"}
+    spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated and not step.pattern]
     if spoilt:
         return "; ".join(f"step {step.id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
     unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]

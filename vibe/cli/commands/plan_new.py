@@ -210,7 +210,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
     listener = _listener(args, env, watched=asks)
     record, change = anyio.run(_planned, request, env, [listener], partial(_proposed, folder, request.subject))
     if change is None:
-        env.tell(f"vibe: no change: {one_line(record.why, CHANGE_LENGTH)}")
+        env.tell(f"vibe: no change: {one_line(record.why, CHANGE_LENGTH)}\n{_spent(record)}")
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)

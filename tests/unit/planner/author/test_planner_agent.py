@@ -17,7 +17,7 @@ from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
 from planner.author.planner_agent import PlannerAgent, PlanningLimits
 from planner.plan.operations import plain_operations
-from planner.plan.revision import ProviderRefused, RevisionRequest, revise
+from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, revise
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.subagent import ReadOnlyAgent
@@ -404,7 +404,7 @@ async def test_a_plan_that_is_said_instead_of_handed_in_is_taken(tmp_path: Path)
 
 async def test_no_operations_mean_that_no_better_plan_is_known(tmp_path: Path) -> None:
     desk = Desk(tmp_path, revising())
-    assert await desk.agent().revise(request()) is None
+    assert await desk.agent().revise(request()) == Proposal(operations=(), reason="because")
     assert desk.warnings == ["no better plan found: because"]
 
 
