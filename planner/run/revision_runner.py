@@ -31,6 +31,7 @@ from planner.state.commands import Command, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
 from vibe.system.errors import UsageError, VibeError, error_as
+from vibe.system.plain_text import counted
 
 logger = logging.getLogger(__name__)
 
@@ -81,34 +82,32 @@ class RevisionRunner(Struct, eq=False):
         Raises:
             ProviderRefused: the provider refused the reviser's calls, because of the key, quota or credit.
         """
-        refused = await self._in_turn(partial(self._ask, step_id), None, step_id)
-        if refused is not None:
+        refused = await self._alone(step_id, partial(self._ask, step_id))
+        if refused is not None and refused != TOO_LATE:
             self._take(RevisionRefused(step_id, refused))
 
     async def carry_out(self, command: Revise) -> str | None:
         """Revise the plan as the user asks, and return why that was impossible, or None."""
         try:
-            operations = read_operations(list(command.operations))
-            return await self._in_turn(partial(self._carry_out, operations, command), TOO_LATE)
+            return await self._alone(None, partial(self._carry_out, read_operations(list(command.operations)), command))
         except UsageError as error:
             return str(error)
 
-    async def _in_turn(
-        self, act: Callable[[], Awaitable[str | None]], stopped: str | None, step_id: str | None = None
-    ) -> str | None:
-        """Return what ``act`` returns, called once no other revision is under way, or ``stopped`` if all are stopped.
+    async def _alone(self, step_id: str | None, act: Callable[[], Awaitable[str | None]]) -> str | None:
+        """Return what ``act`` returns, called once no other revision is under way; TOO_LATE if it is stopped.
 
-        ``step_id`` is the step whose failure led to it.
+        ``step_id`` is the step whose failure led to it, None if the user asked.
         """
-        if not self._stopped:
-            with anyio.CancelScope() as scope:
-                self._scopes[scope] = step_id
-                try:
-                    async with self._turn:
-                        return await act()
-                finally:
-                    del self._scopes[scope]
-        return stopped
+        if self._stopped:
+            return TOO_LATE
+        with anyio.CancelScope() as scope:
+            self._scopes[scope] = step_id
+            try:
+                async with self._turn:
+                    return await act()
+            finally:
+                del self._scopes[scope]
+        return TOO_LATE
 
     async def _ask(self, step_id: str) -> str | None:
         """Return why there is no better plan, or None if it was found or the step no longer waits for it."""
@@ -118,8 +117,7 @@ class RevisionRunner(Struct, eq=False):
         if reviser is None:
             return "no planner to revise the plan"
         if len(self._replans()) >= most:
-            times = "time" if most == 1 else "times"
-            return f"replanned {most} {times}, the limit (planner.max_replans)"
+            return f"replanned {counted(most, 'time')}, the limit (planner.max_replans)"
         result, problems = step.result, tuple[str, ...]()
         for _ in range(_MOST_ANSWERS):
             plan, fixed = schedule_of(self._state).plan, fixed_steps(self._state)
@@ -132,9 +130,8 @@ class RevisionRunner(Struct, eq=False):
                 check=partial(self._checked_revision, plan, fixed, step_id),
             )
             proposal = await _proposal_of(reviser, request)
-            if proposal is None or not proposal.operations:
-                why = f": {proposal.reason}" if proposal and proposal.reason else ""
-                return f"no better plan found{why}"
+            if not proposal.operations:
+                return ": ".join(filter(None, ("no better plan found", proposal.reason)))
             why = proposal.reason or result.detail or result.reason or "the step failed"
             command = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:
@@ -181,11 +178,11 @@ class RevisionRunner(Struct, eq=False):
             return self._policy.check(loaded, left)
 
 
-async def _proposal_of(reviser: Reviser, request: RevisionRequest) -> Proposal | None:
+async def _proposal_of(reviser: Reviser, request: RevisionRequest) -> Proposal:
     try:
-        return await reviser.revise(request)
+        return await reviser.revise(request) or Proposal(operations=())
     except ProviderRefused:
         raise
     except Exception:
         logger.exception("the reviser raised over step %s", request.failed_step_id)
-        return None
+        return Proposal(operations=())

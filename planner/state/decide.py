@@ -253,8 +253,6 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
     result = step.result
     if result is None or not step.attempt_over:
         raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
-    if step.left is None and step.stopping is None:
-        return Decided((_finish_step(state, step, result, at),))
     if state.stopping is not None and state.is_given_up:
         if step.left in (Left.STOPPED, Left.CUT):
             why = (state.stopping.reason, result.detail)

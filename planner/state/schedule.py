@@ -124,21 +124,20 @@ class Readiness:
 
     def settle(self, step: StepState) -> list[str]:
         """Count a step that became final, and return the steps whose verdict may have changed."""
-        step_id, status, continues, waived = step.id, step.status, step.tolerated, step.waived
-        default_edge = _HOLDS if waived else _edge(status, COMPLETED, continues=continues)
+        default_edge = _HOLDS if step.waived else _edge(step, COMPLETED)
         changed: list[str] = []
-        for dependant in self._dependants[step_id]:
+        for dependant in self._dependants[step.id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
             edge = default_edge
-            if self._required_ends and not waived:
-                edge = _edge(status, self._required_ends.get((step_id, dependant), COMPLETED), continues=continues)
+            if self._required_ends and not step.waived:
+                edge = _edge(step, self._required_ends.get((step.id, dependant), COMPLETED))
             if edge is not _SKIPPED:
                 gate.met += 1
             if edge is _STRANDS:
                 gate.stranded = True
             elif edge is _NEVER:
-                gate.ruled_out = f"step {step_id!r} did not fail"
+                gate.ruled_out = f"step {step.id!r} did not fail"
             if not gate.waiting or gate.ruled_out:
                 changed.append(dependant)
         return changed
@@ -171,19 +170,16 @@ def _decisions_of(step: Step) -> frozenset[str]:
     return needed if step.decision is None else needed | {step.decision}
 
 
-def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
-    """Return what an edge that requires the end ``on`` gets from a dependency with this final status.
-
-    ``continues`` says that the plan tolerates the dependency's failure.
-    """
-    if status is StepStatus.SKIPPED:
+def _edge(step: StepState, on: str) -> _Edge:
+    """Return what an edge that requires the end ``on`` gets from a dependency that is final."""
+    if step.status is StepStatus.SKIPPED:
         return _SKIPPED
     if on == "finished":
         return _HOLDS
-    failed = status is not StepStatus.COMPLETED
+    failed = step.status is not StepStatus.COMPLETED
     if on == "failed":
         return _HOLDS if failed else _NEVER
-    return _HOLDS if continues or not failed else _STRANDS
+    return _HOLDS if step.tolerated or not failed else _STRANDS
 
 
 _COPIED = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}

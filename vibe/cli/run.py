@@ -102,8 +102,7 @@ def _code_of(act: Callable[[CliEnvironment], int], env: CliEnvironment, *, debug
 
 
 def _stopped(which: int, _frame: object) -> None:
-    """End what is under way by an exception; a second signal ends the process at once."""
-    signal.signal(which, signal.SIG_DFL)
+    """End what is under way by an exception."""
     raise KeyboardInterrupt(which)
 
 
