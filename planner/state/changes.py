@@ -89,8 +89,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
         given_up = steps_given_up(state, command.by, at)
         counts = {status.value: count for status, count in state.counts.items() if count and status.is_final}
         counts[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
-        cancelled = PlanStatus.CANCELLED.value
-        ended = e.PlanCompletedEvent(status=cancelled, reason=command.by, counts=counts, duration_s=0.0)
+        ended = e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=counts, duration_s=0.0)
         stopping = plan_stopping(state, PlanStatus.CANCELLED, command.by, at)
         return Decided((stopping, *given_up, stamped(state, ended, at)))
     if state.is_given_up:

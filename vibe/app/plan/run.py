@@ -188,7 +188,6 @@ def plan_record(
 ) -> RunRecord:
     """Return the record that a run prints at its end. Reads files."""
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or by the OS
-    results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,
         exit_code=exit_code_of(outcome.outcome, unserved=refused or channel.bus.failed),
@@ -205,7 +204,7 @@ def plan_record(
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,
         duration_s=outcome.duration_s,
-        denied=[denial for result in results for denial in result.denied],
+        denied=[denial for step in outcome.steps if step.result for denial in step.result.denied],
         warnings=channel.warnings((*warnings, *outcome.warnings)),
     )
 
