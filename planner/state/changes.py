@@ -87,9 +87,9 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
         if state.status not in OPEN_STATUSES:
             raise PlanEndedError(state.status.value, "nothing left to cancel")
         given_up = steps_given_up(state, command.by, at)
-        counts = {status.value: count for status, count in state.counts.items() if count and status.is_final}
-        counts[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
-        ended = e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=counts, duration_s=0.0)
+        final = {status.value: count for status, count in state.counts.items() if count and status.is_final}
+        final[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
+        ended = e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=final, duration_s=0.0)
         stopping = plan_stopping(state, PlanStatus.CANCELLED, command.by, at)
         return Decided((stopping, *given_up, stamped(state, ended, at)))
     if state.is_given_up:
