@@ -453,9 +453,9 @@ def _request_settled(
     if call is not None:
         call.began_at, call.waits_for = event.ts, ""  # the time a person takes to answer is not the call's
     _keep_answered(view, request, event, None if agent is None else agent.step_id)
-    note = _answered_elsewhere(event)
-    noticed = _notice(view, event, "note", note) if note else ()
-    return (("answered",), *_withdraw(view, [event.request_id], event.ts), *noticed)
+    noticed = _notice(view, event, "note", note) if (note := _answered_elsewhere(event)) else ()
+    asked = [] if call is None else [call.key]
+    return (("answered",), *asked, *_withdraw(view, [event.request_id], event.ts), *noticed)
 
 
 def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
