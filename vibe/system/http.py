@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies
 
 from anyio import CancelScope, current_time, move_on_after, run
 
@@ -19,12 +19,10 @@ from vibe.system.errors import EnvironmentFailure
 if TYPE_CHECKING:
     import httpx2
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Names of this machine, which is never reached through a proxy."""
 CA_FILE = "SSL_CERT_FILE"
 """The variable that names a file of certificates, in place of the system's, to OpenSSL."""
 USUAL_PORTS = {"80": "http", "443": "https"}
-LONGEST_ANSWER = 64 * 1024 * 1024
+MOST_BYTES = 64 * 1024 * 1024
 """The most bytes of an answer, decompressed."""
 ERROR_BYTES, ERROR_SECONDS = 64 * 1024, 10.0
 """The most bytes of a refusal that are read, and the most seconds spent on reading them."""
@@ -47,7 +45,7 @@ def client_options(limits: httpx2.Limits | None = None) -> dict[str, Any]:
     mounts |= dict.fromkeys(_no_proxy_patterns(proxies.get("no", "")))
     if "*" in proxies.get("no", "").replace(",", " ").split():
         mounts = {}
-    hooks = {"response": [partial(bounded, LONGEST_ANSWER)]}
+    hooks = {"response": [partial(bounded, MOST_BYTES)]}
     return {**options, "mounts": mounts, "trust_env": False, "event_hooks": hooks}
 
 
@@ -95,14 +93,36 @@ def answer_to(method: str, url: httpx2.URL | str, seconds: float, **options: Any
 def _proxy_transport(scheme: str, address: str, options: dict[str, Any]) -> Any:
     """Return a transport through a proxy. If it can't be created, each request fails with a sentence that says so."""
     import httpx2
+    from socksio import SOCKSError  # noqa: PLC0415  only where there is a proxy
+
+    class Proxied(httpx2.AsyncHTTPTransport):
+        """Blames the proxy for what happens before the server is asked. That may take as long as to connect."""
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            scope = CancelScope(deadline=current_time() + request.extensions["timeout"]["connect"])
+
+            async def note(_event: str, about: dict[str, Any]) -> None:
+                if getattr(about.get("request"), "method", b"CONNECT") != b"CONNECT":
+                    scope.deadline = math.inf
+
+            request.extensions = {**request.extensions, "trace": note, "proxy": f"{scheme}_proxy"}
+            try:
+                with scope:
+                    return await super().handle_async_request(request)
+                raise httpx2.ConnectTimeout("it does not answer")
+            except (httpx2.TransportError, SOCKSError) as error:
+                if scope.deadline == math.inf:
+                    raise
+                raise httpx2.ProxyError(str(error), request=request) from error
 
     url = address if "://" in address else f"http://{address}"
     try:
         _ = urlsplit(url).port  # Raises for an impossible port, which httpx2 only notices when it connects.
-        return httpx2.AsyncHTTPTransport(proxy=url.replace("socks://", "socks5://", 1), **options)
+        return Proxied(proxy=url.replace("socks://", "socks5://", 1), **options)
     except (ValueError, httpx2.InvalidURL):
-        wanted = "write http://, https:// or socks5://HOST:PORT, or unset it"
-        problem = f"the proxy in {scheme}_proxy can't be used: {wanted}"
+        problem = (
+            f"the proxy in {scheme}_proxy can't be used: write http://, https:// or socks5://HOST:PORT, or unset it"
+        )
 
     def refuse(_request: Any) -> Any:
         raise EnvironmentFailure(problem)
@@ -114,7 +134,8 @@ def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
     """Yield httpx2's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
     import httpx2
 
-    for entry in (*LOOPBACK, *no_proxy.replace(",", " ").split()):
+    # This machine is never reached through a proxy.
+    for entry in ("localhost", "127.0.0.1", "[::1]", *no_proxy.replace(",", " ").split()):
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")
         with suppress(ValueError):
             name = f"[{ipaddress.IPv6Address(name)}]"
@@ -126,12 +147,10 @@ def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
                 yield pattern
 
 
-def proxy_note(address: str) -> str:
-    """Return words for the proxy through which an address is reached, or an empty string if there is none."""
-    parts, proxies = urlsplit(address), getproxies()
-    names = [f"{scheme}_proxy" for scheme in (parts.scheme, "all") if proxies.get(scheme)]
-    is_direct = parts.hostname in {"::1", *LOOPBACK} or proxy_bypass(parts.hostname or "")
-    return "" if is_direct or not names else f" through the proxy in {names[0]}"
+def proxy_note(error: BaseException) -> str:
+    """Return words for the proxy that a failed request went through, or an empty string if there was none."""
+    name = getattr(getattr(error, "_request", None), "extensions", {}).get("proxy")
+    return f" through the proxy in {name}" if name else ""
 
 
 def system_tls() -> Any:

@@ -20,7 +20,7 @@ EVENT = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
 
 @pytest.fixture(autouse=True)
 def a_megabyte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "LONGEST_ANSWER", 1_000_000)
+    monkeypatch.setattr(http, "MOST_BYTES", 1_000_000)
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "gzip, gzip"])

@@ -167,8 +167,7 @@ def _all_pages(url: httpx2.URL, headers: Mapping[str, str]) -> Iterator[str]:
     page_url = url
     for _ in range(MOST_PAGES):
         # A redirect is not followed, because the key is meant only for this server.
-        response = answer_to("GET", page_url, PATIENCE_SECONDS, headers=headers)
-        response.raise_for_status()
+        response = answer_to("GET", page_url, PATIENCE_SECONDS, headers=headers).raise_for_status()
         page = _Models.model_validate_json(response.content)
         yield from page.names
         if not (page.has_more and page.names):

@@ -44,13 +44,13 @@ STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
 
 WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     # Keyed by the name of an exception or one of its bases: httpx2 need not be imported for it.
-    "ConnectTimeout": (ModelTransportError, "did not accept a connection in time{way}"),
+    "ConnectTimeout": (ModelTransportError, "did not accept a connection in time"),
     "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
     "TimeoutException": (ModelTransportError, "timed out"),
-    "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}{way}"),
+    "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}"),
     "NetworkError": (ModelTransportError, "broke the connection{way}"),
-    "ProxyError": (ModelTransportError, "cannot be reached{way}"),
+    "ProxyError": (ModelTransportError, "cannot be reached at {endpoint}{way}"),
     "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer{way}"),
     "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
     "UnsupportedProtocol": (ModelRequestError, "has an api_base that is neither http:// nor https://"),
@@ -59,7 +59,6 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "HTTPError": (ModelTransportError, "could not be asked"),
     "InvalidURL": (ModelRequestError, "has an api_base that is not a URL"),
     "StreamError": (ModelTransportError, "broke the stream"),
-    "NoResponseError": (ModelTransportError, "did not answer"),
 }
 
 UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
@@ -226,10 +225,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         """Scheme, host and port of ``api_base``, without user and password."""
         try:
             parts = urlsplit(self.provider.api_base)
-            port = f":{parts.port}" if parts.port else ""
         except ValueError:
             return "?"
-        return f"{parts.scheme}://{parts.hostname or '?'}{port}"
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2] or '?'}"
 
     def from_response(self, status: int, body: str, headers: Mapping[str, str], asked: str = "") -> ModelError:
         """Return the error for a response with an error status; a 404's message names the address ``asked``."""
@@ -269,8 +267,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         kind, phrase = WIRE_ERRORS[name]
         if trust_advice(str(error)):
             kind, name = ModelTrustError, ""
-        way = proxy_note(self.provider.api_base)
-        phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=way)
+        phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=proxy_note(error))
         # A local protocol error quotes the header it refuses, which may contain the key in another encoding.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)

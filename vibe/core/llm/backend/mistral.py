@@ -74,7 +74,7 @@ class _SdkClient:
         import httpx2
 
         self._inner = inner
-        self._errors, self._check = reader.errors, reader.check
+        self._check = reader.check
         self._sdk = import_sdk()(
             api_key=api_key or NO_KEY,
             server_url=server_url(provider.api_base),
@@ -90,8 +90,6 @@ class _SdkClient:
         Raises:
             ModelError: there is no answer, or it reports a failure.
         """
-        from mistralai.client.errors import MistralError, NoResponseError
-
         exchange = _Exchange(content, headers)
         _exchange.set(exchange)
         try:
@@ -99,10 +97,6 @@ class _SdkClient:
             stream = await chat.stream_async(model=NO_KEY, messages=[{"role": "user", "content": ""}])
             stream.response.headers["content-type"] = exchange.content_type
             yield stream.response
-        except MistralError as error:
-            raise self._errors.from_response(error.status_code, error.body, error.headers) from error
-        except NoResponseError as error:
-            raise self._errors.from_wire(error) from error
         finally:
             # Close the response, not the stream: a call that is cancelled inside the SDK leaves no stream to close.
             if exchange.response is not None:
@@ -123,7 +117,8 @@ class _SdkClient:
         exchange.response = response = await self._inner.send(request, **options)
         await self._check(response)
         exchange.content_type = response.headers.get("content-type", "")
-        response.headers["content-type"] = "text/event-stream"  # the only type the SDK accepts; we read any
+        # The only type and status that the SDK accepts. We read any.
+        response.headers["content-type"], response.status_code = "text/event-stream", 200
         return response
 
     async def aclose(self) -> None:

@@ -218,10 +218,9 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins, partial(setattr, exchange, "unsigned"))
-    headers = dict(endpoint.headers)
     options = client_options()
     options["event_hooks"]["response"] = [note]
-    async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, **options) as client:
+    async with httpx2.AsyncClient(headers=endpoint.headers, auth=auth, timeout=timeout, **options) as client:
         yield streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
 
 

@@ -46,7 +46,7 @@ from vibe.core.tools.mcp.sign_ins import UNAUTHORIZED, SignInStore
 from vibe.core.tools.mcp.stdio import ServerLog, ServerProcess, server_process
 from vibe.core.tools.questions import UserInput
 from vibe.system.errors import innermost
-from vibe.system.http import trust_advice
+from vibe.system.http import proxy_note, trust_advice
 from vibe.system.plain_text import counted, one_line, shortened
 from vibe.system.redaction import redact
 
@@ -499,7 +499,7 @@ class ServerConnection:
                 return f"needs a new token, and {why}: try again later"
             return f"asks you to sign in: run `vibe mcp login {self.name}`"
         words = redact(one_line(self._exchange.words, MESSAGE_LENGTH), self._place.environ)
-        return phrase(error, self._where(), status, words)
+        return phrase(error, self._where() + proxy_note(error), status, words)
 
     def _where(self) -> str:
         if self.config.transport is McpTransport.STDIO:

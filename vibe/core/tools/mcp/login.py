@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
 from vibe.core.tools.mcp.sign_ins import FORM, IN_CLEAR, UNAUTHORIZED, SignIn, is_in_clear
 from vibe.system.errors import EnvironmentFailure, innermost
-from vibe.system.http import client_options, trust_advice
+from vibe.system.http import client_options, proxy_note, trust_advice
 from vibe.system.loopback import serve
 from vibe.system.plain_text import shortened
 
@@ -205,7 +205,9 @@ def _describe(error: BaseException, setup: SignInSetup) -> str:
         return "it gave no token: " + ("what it sent is none" if text.startswith("Invalid token") else text)
     if type(error).__module__.startswith("httpx2"):
         url = str(cast("httpx2.RequestError", error).request.url)
-        return f"{shown_url(url)} can't be reached ({text}): {trust_advice(text) or 'is it running?'}"
+        return (
+            f"{shown_url(url)} can't be reached{proxy_note(error)} ({text}): {trust_advice(text) or 'is it running?'}"
+        )
     if isinstance(error, OSError):
         return f"{HOST}:{setup.port} can't be listened on ({error.strerror or text}): give another --port"
     return text

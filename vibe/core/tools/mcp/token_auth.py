@@ -41,8 +41,8 @@ class TokenAuth(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Add the token. If the request is refused, repeat it once with a renewed token."""
-        sign_in = None
-        if self._is_ours(request.url):
+        sign_in, asked, ours = None, request.url, httpx2.URL(self._key)
+        if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
             self._tell("")
             sign_in = await to_thread.run_sync(_sign_in_or_warning, self._store.find, self._key)
         if sign_in and sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS:
@@ -50,15 +50,9 @@ class TokenAuth(httpx2.Auth):
         if sign_in is not None:
             _sign(request, sign_in)
         response = yield request
-        if sign_in is not None and response.status_code == UNAUTHORIZED:
-            renewed = await self._renewed(sign_in.access_token)
-            if renewed is not None:
-                _sign(request, renewed)
-                yield request
-
-    def _is_ours(self, url: httpx2.URL) -> bool:
-        ours = httpx2.URL(self._key)
-        return (url.scheme, url.host, url.port) == (ours.scheme, ours.host, ours.port)
+        if sign_in and response.status_code == UNAUTHORIZED and (renewed := await self._renewed(sign_in.access_token)):
+            _sign(request, renewed)
+            yield request
 
     async def _renewed(self, used: str) -> SignIn | None:
         """Return a sign-in whose token differs from ``used``, or None if there is none."""
@@ -109,8 +103,7 @@ def revocation_problem(sign_in: SignIn) -> str | None:
 
     The result is empty if it did, and None if it has no endpoint for that.
     """
-    endpoint = sign_in.revocation_endpoint
-    if endpoint is None:
+    if (endpoint := sign_in.revocation_endpoint) is None:
         return None
     tokens = {"refresh_token": sign_in.refresh_token, "access_token": sign_in.access_token}
     try:

@@ -21,6 +21,7 @@ from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall, e
 from tests.integration.core.llm.backend.conftest import KEY, Connect
 from vibe import __version__
 from vibe.core.config.models import BackendKind, ModelConfig
+from vibe.core.llm.backend import http as backend_http
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -411,6 +412,49 @@ async def test_a_socks_proxy_is_used(
     assert server.requests[0].path.startswith("/v1/")
 
 
+@contextmanager
+def faulty_proxy(reply: bytes, seconds: float = 0.0) -> Generator[str]:
+    """Run a proxy that answers each client with ``reply`` and hangs up after ``seconds``, and yield its address."""
+
+    class Session(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(reply)
+            time.sleep(seconds)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as proxy:
+        proxy.daemon_threads = True
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{proxy.server_address[1]}"
+        proxy.shutdown()
+
+
+@pytest.mark.parametrize("variable", ["https_proxy", "all_proxy"])
+@pytest.mark.parametrize(
+    ("reply", "seconds"),
+    [
+        (b"", 0.0),
+        (b"SSH-2.0-OpenSSH_9.0\r\n", 0.0),
+        (b"HTTP/1.1 200 OK\r\n\r\nnot TLS", 0.0),
+        (b"HTTP/1.1 502 Bad Gateway\r\n\r\n", 0.0),
+        (b"", 5.0),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_what_fails_at_a_proxy_is_told_of_it(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, variable: str, reply: bytes, seconds: float, scheme: str
+) -> None:
+    monkeypatch.setattr(backend_http, "CONNECT_SECONDS", 0.5)
+    with faulty_proxy(reply, seconds) as address:
+        monkeypatch.setenv(variable, f"{scheme}://user:secret@{address}")
+        with pytest.raises(ModelTransportError) as told:
+            await connect("https://models.example/v1").complete(request(), MemoryObserver())
+
+    assert f"cannot be reached at https://models.example through the proxy in {variable}" in str(told.value)
+    assert told.value.unreachable
+    assert "secret" not in str(told.value)
+
+
 @pytest.mark.parametrize("name", ["ALL_PROXY", "http_proxy"])
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "gopher://u:pw@x", "http://[::1", "127.0.0.1:9"])
 async def test_no_proxy_leads_to_this_machine(
@@ -454,8 +498,9 @@ async def test_hosts_without_a_proxy_are_listed_as_people_do(
     server.enqueue(Reply(text="ok"))
     asked = connect("http://models.invalid/v1").complete(request(), MemoryObserver())
     if way == "direct":
-        with pytest.raises(ModelTransportError):
+        with pytest.raises(ModelTransportError) as told:
             await asked
+        assert "proxy" not in str(told.value)
     else:
         assert (await asked).message.content == "ok "
 
