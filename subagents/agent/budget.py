@@ -27,10 +27,11 @@ RESERVED_WEIGHT = 2
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds, None for no bound. Tokens are prompt plus completion, the price is in USD."""
+    """Upper bounds, None for none. Tokens are prompt plus completion, the price is in USD, turns are model calls."""
 
     max_tokens: int | None = None
     max_price: float | None = None
+    max_turns: int | None = None
 
 
 class _Entry(Struct, kw_only=True, eq=False):
@@ -42,6 +43,7 @@ class _Entry(Struct, kw_only=True, eq=False):
     cost_usd: float | None = 0.0
     reserved_tokens: int = 0
     reserved_price: float = 0.0
+    reserved_calls: int = 0
 
     def book(self, usage: Usage, cost_usd: float | None) -> None:
         self.usage += usage
@@ -51,31 +53,34 @@ class _Entry(Struct, kw_only=True, eq=False):
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
         """Return how many tokens of answer fit besides what is reserved."""
         tokens, price = RESERVED_WEIGHT * self.reserved_tokens, RESERVED_WEIGHT * self.reserved_price
-        return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
+        return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens), self.reserved_calls)
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
         """Return how many tokens of answer would fit if all reservations were given back."""
-        return self._room(model, prompt_tokens, _price(model, prompt_tokens))
+        return self._room(model, prompt_tokens, _price(model, prompt_tokens), 0)
 
     def used_share(self) -> float:
         by_tokens = self.usage.total_tokens / self.limits.max_tokens if self.limits.max_tokens else 0.0
         by_price = self.cost_usd / self.limits.max_price if self.limits.max_price and self.cost_usd else 0.0
-        return max(by_tokens, by_price)
+        by_turns = self.usage.calls / self.limits.max_turns if self.limits.max_turns else 0.0
+        return max(by_tokens, by_price, by_turns)
 
     def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:
-        limits, used = self.limits, self.usage.total_tokens
-        spent = f"{used} tokens"
+        limits, used, calls = self.limits, self.usage.total_tokens, self.usage.calls
+        if limits.max_turns is not None and calls >= limits.max_turns:
+            turns = f"max_turns {limits.max_turns} allows no more"
+            return BudgetExhaustedError(self.name, turns, f"{calls} model calls")
         if limits.max_tokens is not None and limits.max_tokens - used - prompt_tokens < SMALLEST_ANSWER:
             need = f"max_tokens {limits.max_tokens} leaves no room for a prompt of about {prompt_tokens}"
-            return BudgetExhaustedError(self.name, need, spent)
-        if self.cost_usd is not None:
-            spent = f"${self.cost_usd:.4f}"
+            return BudgetExhaustedError(self.name, need, f"{used} tokens")
+        spent = f"{used} tokens" if self.cost_usd is None else f"${self.cost_usd:.4f}"
         return BudgetExhaustedError(self.name, f"max_price ${limits.max_price} leaves no room for a call", spent)
 
-    def _room(self, model: ModelConfig, other_tokens: int, other_price: float) -> float:
-        room = float("inf")
+    def _room(self, model: ModelConfig, other_tokens: int, other_price: float, other_calls: int) -> float:
+        most = self.limits.max_turns
+        room = float("inf") if most is None or self.usage.calls + other_calls < most else 0.0
         if self.limits.max_tokens is not None:
-            room = self.limits.max_tokens - self.usage.total_tokens - other_tokens
+            room = min(room, self.limits.max_tokens - self.usage.total_tokens - other_tokens)
         price = model.output_price or model.highest_input_price  # answers may be free where prompts are not
         if self.limits.max_price is not None and self.cost_usd is not None and price:
             left = self.limits.max_price - self.cost_usd - other_price
@@ -199,10 +204,11 @@ class Account:
         return own
 
     def hold(self, tokens: int, price: float) -> None:
-        """Reserve tokens and USD on this account and all above it; amounts below 0 give them back."""
+        """Reserve a call's tokens and USD on this account and all above it; amounts below 0 give them back."""
         for entry in self._entries:
             entry.reserved_tokens += tokens
             entry.reserved_price += price
+            entry.reserved_calls += 1 if tokens > 0 else -1
         if tokens < 0:
             self._tree.freed.set()
             self._tree.freed = anyio.Event()

@@ -104,7 +104,7 @@ class HostCommands:
             tool_call_id=call_id,
             tool=TOOL_NAME,
             status="ok" if result.is_success else "error",
-            content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
+            content=self.masked(result.printed)[-MAX_EVENT_OUTPUT:],
             duration_s=result.duration_s,
             display=CommandDisplay(
                 command=shown,
@@ -168,14 +168,9 @@ class HostCommands:
             await to_thread.run_sync(self._log.write)
 
 
-def output_of(result: CommandResult) -> str:
-    """Return both output streams as one text, standard output first."""
-    return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())
-
-
 def failure_of(command: str, result: CommandResult, after: str = "") -> str:
     """Return a sentence that names a failed command, how it ended, and the line of its output that says why."""
-    line = failing_line(output_of(result))
+    line = failing_line(result.printed)
     return f"`{command}` {ending_of(result)}{after}{f': {line}' if line else ''}"
 
 
@@ -190,7 +185,7 @@ async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
     with move_on_after(task.step.timeout_seconds):
         for purpose, command in _command_lines(task):
             ended = await commands.run(command, purpose=purpose)
-            printed = commands.masked(output_of(ended))
+            printed = commands.masked(ended.printed)
             output = printed[-SUMMARY_CHARACTERS:]
             summary = summary or output
             if not ended.is_success:

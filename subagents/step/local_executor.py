@@ -15,7 +15,7 @@ from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig, earlier_subagents
 from subagents.executor import StepResult, StepTask, StopSignal, ended_by
-from subagents.step.command_runner import LOG_FILE, HostCommands, Purpose, failure_of, output_of, run_commands
+from subagents.step.command_runner import LOG_FILE, HostCommands, Purpose, failure_of, run_commands
 from subagents.step.config_files import ConfigChange
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message, result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
@@ -160,7 +160,7 @@ class AgentStep:
                 return _Finding(
                     prompt=repair_message(self._task, command, result),
                     detail=self._commands.masked(failure_of(command, result, after)),
-                    printed=failing_part(self._commands.masked(output_of(result))),
+                    printed=failing_part(self._commands.masked(result.printed)),
                 )
         return await self._config_finding()
 

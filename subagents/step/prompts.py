@@ -75,7 +75,7 @@ def first_message(task: StepTask) -> str:
 
 def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     """Return the prompt that asks for a repair after a failed check."""
-    output = both_ends((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
+    output = both_ends(result.printed.strip() or "(no output)", MAX_CHECK_OUTPUT)
     return (
         f"{REPAIR_HEADING} Fix the code, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
         f"{_ending_again(task)}"

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.waiting import until
 
@@ -188,6 +190,19 @@ def test_what_a_child_uses_counts_for_the_run(vibe: VibeCommand) -> None:
     assert "limit: budget: the budget of this run is used up" in content
     usage = lines[-1]["usage"]
     assert 9_000 < usage["prompt_tokens"] + usage["completion_tokens"] < 24_000
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_turns_of_a_run_are_those_of_its_children_too(vibe: VibeCommand, at_once: int) -> None:
+    turns = [{"tool_calls": [{"name": "grep", "arguments": {"pattern": f"n{n}"}}], "usage": USAGE} for n in range(30)]
+    orders = [delegate(f"go {number}") for number in range(at_once)]
+    vibe.replay(agents(main=[{"tool_calls": orders, "usage": USAGE}, {"text": "x"}], explore=turns))
+
+    ended = vibe("--max-turns", "5", "--output", "json", "-p", "go")
+
+    record = ended.document
+    assert (ended.code, record["outcome"], record["usage"]["calls"]) == (4, "limit", 5)
+    assert record["detail"] == "the budget of this run is used up: max_turns 5 allows no more, 5 model calls spent"
 
 
 def test_a_cancelled_run_leaves_no_subagent_behind(vibe: VibeCommand) -> None:

@@ -170,7 +170,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--image": _words("FILE", "an image for the prompt; repeatable"),
     "--agent": _word("NAME", "agent profile (default: default_agent)"),
     "--model": _word("ALIAS", "model to use"),
-    "--max-turns": _word("N", "stop after N model calls", type=_positive_int),
+    "--max-turns": _word("N", "stop after N model calls, those of subagents included", type=_positive_int),
     "--time-limit": _word("SECONDS", "stop after SECONDS", type=_positive_number),
     "--enabled-tools": _word("PATTERN", "only these: name, glob or re:...; repeatable", action="append"),
     "-c/--continue": _flag("continue the last session here", action="store_const", const="latest", dest="resume"),

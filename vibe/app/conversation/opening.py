@@ -90,9 +90,8 @@ class Seat(Company, frozen=True, kw_only=True):
 
 
 class PromptLimits(Limits, frozen=True, kw_only=True):
-    """Limits of one prompt, counted from when it is sent. None means no limit."""
+    """Limits of one prompt, counted from when it is sent, with what its subagents use. None means no limit."""
 
-    max_turns: int | None = None
     time_limit: float | None = None
     """In seconds."""
 

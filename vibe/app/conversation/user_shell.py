@@ -48,11 +48,10 @@ async def run_for_user(
     content, seconds = "", 0.0
     try:
         argv, limit = tuple(_argv(command, environ)), runner.OutputLimit(raw=in_colour, masked=mask.printed)
-        variables = {**command_environ(environ), **NO_PAGER}
-        order = CommandOrder(argv=argv, cwd=workdir, environ=variables, limit=limit)
+        order = CommandOrder(argv=argv, cwd=workdir, environ={**command_environ(environ), **NO_PAGER}, limit=limit)
         running = await runner.RunningCommand.start(order, in_terminal=in_colour)
         result = await runner.run_to_end(running, show)
-        status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
+        status, content, seconds = "ok" if result.is_success else "error", result.printed, result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
     finally:
         event = ToolResultEvent(
@@ -64,7 +63,7 @@ async def run_for_user(
 
 def as_message(command: str, result: runner.CommandResult) -> str:
     """Return a command and its output in words for the model: without colours, and only the last of rewritten lines."""
-    printed = plain(shown(_output(result)))
+    printed = plain(shown(result.printed))
     return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"
 
 
@@ -73,7 +72,3 @@ def _argv(command: str, environ: Mapping[str, str]) -> list[str]:
     shell = environ.get("SHELL", "")
     known = Path(shell).name in SHELLS and os.access(shell, os.X_OK)
     return [shell, "-c", command] if known else runner.shell_argv(command)
-
-
-def _output(result: runner.CommandResult) -> str:
-    return "\n".join(text.rstrip("\n") for text in (result.stdout, result.stderr) if text.strip())

@@ -61,6 +61,11 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     left: tuple[int, str] = (0, "")
 
     @property
+    def printed(self) -> str:
+        """Both output streams as one text, standard output first."""
+        return "\n".join(part.strip("\n") for part in (self.stdout, self.stderr) if part.strip())
+
+    @property
     def left_running(self) -> str:
         """A sentence about the processes it left running, usually ""."""
         number, names = self.left
