@@ -66,10 +66,9 @@ class _Entry(Struct, kw_only=True, eq=False):
         return max(by_tokens, by_price, by_turns)
 
     def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:
-        limits, used, calls = self.limits, self.usage.total_tokens, self.usage.calls
-        if limits.max_turns is not None and calls >= limits.max_turns:
-            turns = f"max_turns {limits.max_turns} allows no more"
-            return BudgetExhaustedError(self.name, turns, f"{calls} model calls")
+        limits, used = self.limits, self.usage.total_tokens
+        if limits.max_turns is not None and self.usage.calls >= limits.max_turns:
+            return BudgetExhaustedError(self.name, f"max_turns {limits.max_turns}", f"{self.usage.calls} model calls")
         if limits.max_tokens is not None and limits.max_tokens - used - prompt_tokens < SMALLEST_ANSWER:
             need = f"max_tokens {limits.max_tokens} leaves no room for a prompt of about {prompt_tokens}"
             return BudgetExhaustedError(self.name, need, f"{used} tokens")

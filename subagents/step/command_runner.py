@@ -62,12 +62,11 @@ class HostCommands:
         self.masked = partial(redact, environ=context.environ)
         """Returns a text with its secrets masked."""
         self._log = OutputLog(log, self.masked)
-        self._attempt = task.attempt
+        self._task = task
         self._run_context = context.run
         self._place = Place(roots=(context.workspace.root,), network=context.network)
         self._root = context.workspace.root
         self._environ = context.environ
-        self._variables = task.variables
         self._sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
 
     async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
@@ -135,7 +134,7 @@ class HostCommands:
         starts = 0
         while True:
             starts += 1
-            shell = await shell_command(command, {**base, **self._variables}, confinement, self._place)
+            shell = await shell_command(command, {**base, **self._task.variables}, confinement, self._place)
             try:
                 ended = await run_command(
                     shell.command.argv,
@@ -159,7 +158,7 @@ class HostCommands:
 
     def _heading(self, purpose: Purpose) -> str:
         what = "command" if purpose is Purpose.STEP else "check"
-        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._task.attempt}, {what}"
 
     async def _close_log(self, how: str, notes: str = "") -> None:
         """Write the rest of a command's output to the log, then the host's notes on it and how it ended."""

@@ -202,7 +202,7 @@ def test_the_turns_of_a_run_are_those_of_its_children_too(vibe: VibeCommand, at_
 
     record = ended.document
     assert (ended.code, record["outcome"], record["usage"]["calls"]) == (4, "limit", 5)
-    assert record["detail"] == "the budget of this run is used up: max_turns 5 allows no more, 5 model calls spent"
+    assert record["detail"] == "the budget of this run is used up: max_turns 5, 5 model calls spent"
 
 
 def test_a_cancelled_run_leaves_no_subagent_behind(vibe: VibeCommand) -> None:

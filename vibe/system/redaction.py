@@ -72,7 +72,6 @@ _CUTS = 32
 _STEP = LONGEST // 16
 """The number of characters between two places that are tried."""
 _WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
-_DIGIT = re.compile(r"\d")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")
 """Values that are not secrets, whatever the name of their variable: paths, plain words, numbers."""
 _AUTHOR = re.compile(r"(?i)author(?!iz)")
@@ -186,7 +185,7 @@ def _without_keys(text: str) -> str:
 
 def _mask_of(found: re.Match[str]) -> str:
     """Return the mask, or the text itself if it is words joined by dashes: it may begin like a key but has no digit."""
-    is_words = _WORDS.match(found[0]) and not _DIGIT.search(found[0])
+    is_words = _WORDS.match(found[0]) and not any(map(str.isdigit, found[0]))
     return found[0] if is_words else MASK
 
 
