@@ -147,7 +147,7 @@ class Suggester:
             return otherwise
         self._lookups -= 1
         slack = max(2, len(name) // 2)
-        candidates = [text for text in known if abs(len(text) - len(name)) <= slack]
+        candidates = [text for text in known if abs(len(text) - len(name)) <= slack or name in text]
         if len(candidates) > _CANDIDATES:
             candidates = [text for text in candidates if text[:3] == name[:3] or text[-3:] == name[-3:]][:_CANDIDATES]
         return did_you_mean(closest(name, candidates), otherwise)

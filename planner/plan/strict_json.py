@@ -75,7 +75,7 @@ def parse(text: str) -> object:
         )
     except json.JSONDecodeError as error:
         at = Position(error.lineno, error.colno)
-        raise JsonRefused(Problem("", f"is not JSON: {error.msg}", at=at)) from None
+        raise JsonRefused(Problem("", f"is not JSON: {error.msg}", "use no comments, no last comma", at=at)) from None
     except RecursionError:
         raise JsonRefused(_too_deep(())) from None
     except ValueError:

@@ -52,13 +52,14 @@ CASES = [
     ),
     Case(
         "-p count --output-schema s.json",
-        "--output-schema s.json: line 3 column 1: is not JSON: Expecting property name enclosed in double quotes",
+        "--output-schema s.json: line 3 column 1: is not JSON: Expecting property name enclosed in double quotes; use "
+        "no comments, no last comma",
         "s.json",
         '{\n  "type": "object",\n',
     ),
     Case(
         "-p count --output-schema s.json",
-        "--output-schema s.json: line 1 column 1: is not JSON: Expecting value",
+        "--output-schema s.json: line 1 column 1: is not JSON: Expecting value; use no comments, no last comma",
         "s.json",
         "",
     ),
