@@ -110,11 +110,12 @@ class WorkingTree:
 
         Raises:
             StaleTreeError: a path has neither the content before nor the content after its change.
-            MergeRefusedError: a path is in a folder in which this user can't write.
+            WorktreeError: a path is in a folder in which this user can't write; the merge can go on once one can.
         """
         closed = [change.path for change in changes if not _is_writable(self._repository.top / change.path)]
         if closed:
-            raise MergeRefusedError(f"{name_some(closed)} can't be written: correct the permissions of the folder")
+            problem = f"{name_some(closed)} can't be written: correct the permissions of the folder"
+            raise WorktreeError(problem) from PermissionError()
         doomed = {change.path for change in changes if change.new_mode == ABSENT}
         unsure = [change for change in changes if not self._is_before(change, doomed) and not self._is_after(change)]
         self._ask([change.path for change in unsure])

@@ -146,7 +146,10 @@ async def test_a_folder_in_which_this_user_cannot_write_leaves_every_file_as_it_
         result = await rig.executor(EditingExecutor({"s": work})).run(worktree_task("s"), NeverStop())
 
         (rig.root / "dir").chmod(0o755)
-        assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
+        assert (result.outcome, result.reason) == (Outcome.INTERRUPTED, "environment")
         assert "'dir/c.txt', 'dir/new/x' can't be written: correct the permissions of the folder" in result.detail
         assert {name: rig.read(name) for name in FILES} == FILES
         assert rig.status() == []
+        again = await rig.executor(EditingExecutor({})).run(worktree_task("s"), NeverStop())
+        assert again.outcome is Outcome.COMPLETED, "only the merge was left to do"
+        assert rig.read("dir/new/x") == "x\n"
