@@ -284,7 +284,6 @@ def _reset(state: State, fact: e.PlanResetEvent) -> None:
     for step_id in fact.step_ids:
         step = state.steps.get(step_id)
         if step is not None:
-            step.reused_from = None
             _begin_again(state, step, is_begun=step.begun >= step.attempt)
 
 
@@ -296,7 +295,7 @@ def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
         _set_status(state, step, StepStatus.PENDING)
     step.attempt += is_begun
     step.left, step.asked, step.result, step.waived, step.stopping = None, None, None, False, None
-    step.reason, step.detail = None, ""
+    step.reason, step.detail, step.reused_from = None, "", None
 
 
 def _unfolded(state: State, fact: e.PlanUnfoldedEvent) -> None:
