@@ -13,7 +13,8 @@ from msgspec import Struct, json, structs
 
 from ipc.codec import WIRE_VERSION
 from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
-from ipc.journal import is_being_written
+from ipc.events import PlanResumedEvent, PlanStartedEvent, SessionStartedEvent
+from ipc.journal import is_being_written, recorded_events
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, files_of_runs, run_folders
 from vibe.system.errors import remedy
 from vibe.system.files import replace_file
@@ -44,18 +45,19 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 class Entry(Struct, frozen=True, kw_only=True):
     """One publisher. Times are unix seconds.
 
-    If it closed its bus in good order, ``ended`` is set, and ``last`` is the number of its last event.
+    Without addresses it is known by its journal alone. If it closed its bus in good order, ``ended`` is set, and
+    ``last`` is the number of its last event.
 
     ``token`` must be in every request to ``control``, and on TCP in every request for events. It is only in the file in
     the vibe home, which the user can read but a model's commands can't.
     """
 
     source: str
-    events: str
-    replay: str
-    control: str
+    events: str = ""
+    replay: str = ""
+    control: str = ""
     journal: str
-    pid: int
+    pid: int = 0
     started: float
     info: RunInfo
     ended: float | None = None
@@ -134,8 +136,7 @@ class Registry(Struct, eq=False):
 
     def ended(self) -> list[Entry]:
         """Return every publisher that is gone but whose journal is still there, the newest first."""
-        folders = run_folders(self.home, self.runtime_dir)
-        entries = filter(None, (read_json_file(path / PUBLISHER_NAME, Entry) for path in folders))
+        entries = filter(None, map(_entry_in, run_folders(self.home, self.runtime_dir)))
         gone = (entry for entry in entries if os.path.isfile(entry.journal) and (entry.ended or not entry.alive))
         return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
@@ -209,8 +210,7 @@ class Registry(Struct, eq=False):
 
     def _at_address(self, address: str) -> Origin:
         addresses = addresses_from(address)
-        entry = self.owner_of(addresses.events)
-        if entry is not None:
+        if (entry := self.owner_of(addresses.events)) is not None:
             return _origin(entry, alive=True)
         return Origin(source=None, events=addresses.events, replay=addresses.replay, journal=None)
 
@@ -231,8 +231,8 @@ class Registry(Struct, eq=False):
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
-        paths = [path for path in files_of_runs(self.home / "run") if path.suffix == ".json"]
-        found = [(path, read_json_file(path, Entry)) for path in paths]
+        paths = files_of_runs(self.home / "run")
+        found = [(path, read_json_file(path, Entry)) for path in paths if path.suffix == ".json"]
         entries = [entry for path, entry in found if entry is not None and path.name == f"{entry.source}.json"]
         return sorted(entries, key=lambda entry: entry.started)
 
@@ -249,6 +249,18 @@ def checked_source(source: str) -> str:
     if not _SOURCE.fullmatch(source):
         raise ValueError(f"the source id {source!r} must be 1 to 64 letters, digits, dots, dashes or underscores")
     return source
+
+
+def _entry_in(folder: Path) -> Entry | None:
+    """Return the entry beside a journal. If that is damaged or missing, return one that follows from the journal."""
+    entry, journal = read_json_file(folder / PUBLISHER_NAME, Entry), folder / JOURNAL_NAME
+    with suppress(JournalError, OSError):
+        for event in recorded_events(journal) if entry is None and os.path.isfile(journal) else ():
+            if isinstance(event, SessionStartedEvent | PlanStartedEvent | PlanResumedEvent):
+                info = RunInfo(cwd=event.workspace, plan_id=event.plan_id, session_id=event.session_id)
+                ended, source = journal.stat().st_mtime, event.source
+                return Entry(source=source, journal=str(journal), started=event.ts, ended=ended, info=info)
+    return entry
 
 
 def last_in_good_order(journal: Path | None) -> int | None:
@@ -274,10 +286,8 @@ def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
 
 
 def _origin(entry: Entry, *, alive: bool) -> Origin:
-    journal = Path(entry.journal)
-    if not alive:
-        return Origin(source=entry.source, events=None, replay=None, journal=journal)
-    return Origin(source=entry.source, events=entry.events, replay=entry.replay, journal=journal, token=entry.token)
+    events, replay, token = (entry.events, entry.replay, entry.token) if alive else (None, None, "")
+    return Origin(source=entry.source, events=events, replay=replay, journal=Path(entry.journal), token=token)
 
 
 def _write(path: Path, data: bytes) -> None:

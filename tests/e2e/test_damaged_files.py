@@ -57,6 +57,26 @@ def test_damaged_files_of_earlier_runs_stop_no_new_run(vibe: VibeCommand, write_
     assert "internal error" not in said
 
 
+@pytest.mark.parametrize("damage", [*DAMAGES, "gone"])
+def test_a_run_whose_description_is_damaged_stays_in_the_list(
+    vibe: VibeCommand, write_plan: WritePlan, damage: str
+) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    assert vibe("-p", "go").code == 0
+    assert vibe("plan", "run", write_plan(command_step("a", "true"))).code == 0
+    listed = vibe("dashboard", "--output", "json").document
+    for path in (vibe.home / "run").rglob("publisher.json"):
+        path.unlink() if damage == "gone" else path.write_bytes(DAMAGES[damage](path.read_bytes()))
+
+    still = vibe("dashboard", "--output", "json").document
+
+    facts = ("status", "folder", "total", "done")
+    assert len(listed["runs"]) == 2
+    assert {key: [row.get(name) for name in facts] for key, row in still["runs"].items()} == {
+        key: [row.get(name) for name in facts] for key, row in listed["runs"].items()
+    }
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 @pytest.mark.parametrize(
     ("file", "command", "code"),

@@ -49,7 +49,7 @@ from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import DeclinedElsewhereError, Question, QuestionAnswer
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import VibeError
+from vibe.system.errors import VibeError, error_as
 from vibe.system.process import die_with
 
 logger = logging.getLogger(__name__)
@@ -287,10 +287,8 @@ class StepLink(Struct, eq=False):
         self, want: protocol.Want, tell: Tell | None = None, refused: type[Exception] = LeaseRefusedError
     ) -> AsyncGenerator[protocol.Granted]:
         """Hold a lease while the block runs, then return it. A refusal is raised as ``refused``."""
-        try:
+        with error_as(LeaseRefusedError, lambda error: error if refused is LeaseRefusedError else refused(str(error))):
             granted = await self.lease(want, tell)
-        except LeaseRefusedError as error:
-            raise (error if refused is LeaseRefusedError else refused(str(error))) from error
         try:
             yield granted
         finally:

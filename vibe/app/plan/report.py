@@ -18,7 +18,7 @@ from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder
 from vibe.app.plan.usage_history import revision_agents, spending_by_attempt
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, error_as
 from vibe.system.redaction import redact
 
 
@@ -46,7 +46,8 @@ def read_report(folder: PlanFolder) -> ReadReport:
     """
     settings, pid = folder.settings(), folder.holder()
     content = folder.journal()
-    try:
+    # If the document was changed by hand, it is the folder that is broken.
+    with error_as(UsageError, lambda error: BrokenPlanError(str(folder.path), " ".join(str(error).split()))):
         loaded, state = current_state(folder, settings)
         sources = ReportSources(
             plan_id=folder.plan_id,
@@ -60,8 +61,6 @@ def read_report(folder: PlanFolder) -> ReadReport:
             pid=pid,
         )
         return ReadReport(report=sources.report(), loaded=loaded)
-    except UsageError as error:  # the document was changed by hand, so it is the folder that is broken
-        raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 
 
 def render(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.streams import FULL, READER_SECONDS, forgive, has_failed, waiting
 from vibe.front.event_text import describe, step_of
 from vibe.front.request_text import ANSWERS, AnswerWord, answer_for, possible_answers
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, error_as
 from vibe.system.plain_text import counted, date_text, one_line
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ SCHEMA_FILE = "events.schema.json"
 def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Carry out a ``vibe events`` command and return its exit code."""
     served = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail, "export": _export}
-    try:
+    with error_as(JournalError, lambda error: UsageError(str(error))):  # here it was named by the user
         return served[args.subcommand](args, env)
-    except JournalError as error:  # here it was named by the user
-        raise UsageError(str(error)) from error
 
 
 def _schema(_args: Arguments, env: CliEnvironment) -> None:
