@@ -545,15 +545,12 @@ ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2
 NEAR = 0.75
 ELSEWHERE = {
-    "auth": "use `vibe setup`",
-    "chat": "use `vibe -p PROMPT`",
-    "exec": "use `vibe -p PROMPT`",
+    **dict.fromkeys(("auth", "login"), "use `vibe setup`"),
+    **dict.fromkeys(("chat", "exec"), "use `vibe -p PROMPT`"),
     "init": "use `vibe setup` to choose provider, key and model",
-    "login": "use `vibe setup`",
     "resume": "use `vibe --resume [ID] -p PROMPT`, or `vibe plan resume ID`",
     "run": "use `vibe plan run FILE`",
-    "update": "update it with the program that installed it",
-    "upgrade": "update it with the program that installed it",
+    **dict.fromkeys(("update", "upgrade"), "update it with the program that installed it"),
     "version": "use `vibe --version`",
 }
 """Commands that similar programs have, with what to do instead."""
@@ -584,6 +581,8 @@ def parser_of(words: Sequence[str]) -> Parser:
         CommandLineError: the first word looks like a command but isn't one.
     """
     parser = Parser(prog="vibe", description=PROMPT.about)
+    if words[:1] == ["plan"] and re.search(r"[ ./]", word := "".join(words[1:2])) and not word.startswith("-"):
+        raise CommandLineError(f"`vibe plan` needs a command before {word[:80]!r}: `new` for a goal, `run` for a file")
     if words and words[0] in COMMANDS:
         commands = parser.add_subparsers(dest="command", parser_class=Parser)
         _add_command(commands, words[0], words[0])

@@ -129,8 +129,12 @@ ELSEWHERE = {
     "--check-config": "`vibe doctor` checks the settings",
     "--check-upgrade": "update it with the program that installed it",
     "-v": "use `vibe --version`",
+    **dict.fromkeys(("-C", "--cd", "--cwd"), "use --workdir"),
+    **dict.fromkeys(("-y", "--yes", "--full-auto", "--dangerously-skip-permissions"), "use --auto-approve"),
+    "--json": "use --output json",
+    "--print": "use -p",
 }
-"""Options of Mistral Vibe, with what to use instead."""
+"""Options of Mistral Vibe and similar programs, with what to use instead."""
 
 
 def _names(action: argparse.Action) -> Sequence[str]:
@@ -142,7 +146,7 @@ def _with_hint(message: str, options: Sequence[str], otherwise: str) -> str:
     unknown = re.match(r"unrecognized arguments: (\S+)", message)
     if unknown:
         word = unknown.group(1).partition("=")[0]
-        if word in ELSEWHERE:
+        if word in ELSEWHERE and not otherwise:
             return f"there is no {word}: {ELSEWHERE[word]}"
         return _closest(f"unknown argument {unknown.group(1)[:80]!r}", word, options, otherwise)
     choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)

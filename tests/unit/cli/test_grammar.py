@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from vibe.cli.environment import Arguments
@@ -56,3 +58,22 @@ def test_an_argument_that_means_nothing_by_itself_is_not_ignored(line: str, sent
 )
 def test_beside_what_it_goes_with_it_is_taken(line: str) -> None:
     read_words(line.split(), Arguments())
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--cwd /tmp -p hi", "there is no --cwd: use --workdir"),
+        ("-p hi --yes", "there is no --yes: use --auto-approve"),
+        ("--print hi", "there is no --print: use -p"),
+        ("plan list --json", "there is no --json: use --output json"),
+        ("plan 'Add a login page'", "`vibe plan` needs a command before 'Add a login page': `new` for a goal"),
+        ("plan plans/tidy.json --dry-run", "before 'plans/tidy.json': `new` for a goal, `run` for a file"),
+        ("plan lst", "unknown command 'lst': did you mean 'list'?"),
+    ],
+)
+def test_words_of_similar_programs_are_answered_with_ours(line: str, sentence: str) -> None:
+    with pytest.raises(CommandLineError) as refused:
+        read_words(shlex.split(line), Arguments())
+
+    assert sentence in str(refused.value)

@@ -25,8 +25,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         findings += cluster_findings(config.cluster, config.sandbox.mode, env.environ)
     rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
     env.answer(args, {"findings": rows}, map(_line, findings))
-    failed = any(finding.state is CheckState.FAILED for finding in findings)
-    return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
+    return ExitCode.ENVIRONMENT if any(f.state is CheckState.FAILED for f in findings) else ExitCode.DONE
 
 
 def _line(finding: Finding) -> str:
