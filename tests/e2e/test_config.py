@@ -264,6 +264,7 @@ def test_a_misspelled_key_of_a_tool_is_told_when_it_is_set(vibe: VibeCommand) ->
         ("-p", "/mine", "--model", "served"),
         ("-p", "hi", "--model", "served", "--agent", "reviewer"),
         ("plan", "new", "Tidy up"),
+        ("tools", "list", "--agent", "reviewer"),
         ("plan", "run", "plan.json"),
     ],
     ids=" ".join,

@@ -22,7 +22,7 @@ from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
 from vibe.core.config.paths import VibePaths
-from vibe.system.errors import UsageError, VibeError, unexpected
+from vibe.system.errors import UsageError, VibeError, in_full, unexpected
 
 logger = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ def _refusals() -> Generator[None]:
     except RequestError:
         raise
     except (VibeError, IpcError) as error:
-        raise RequestError(code_of(error), str(error)) from error
+        raise RequestError(code_of(error), in_full(error)) from error
     except Exception as error:
         logger.exception("a request of an editor failed")
         raise RequestError(code_of(error), unexpected(error)) from error

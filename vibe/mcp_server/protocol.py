@@ -32,7 +32,7 @@ from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.sieve import encoded
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import GONE, SESSION_HEADER, TOOLS, CallArguments, Caller, ToolAnswer
-from vibe.system.errors import VibeError, closest, did_you_mean, unexpected
+from vibe.system.errors import VibeError, closest, did_you_mean, in_full, unexpected
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.loopback import bearer, is_token, serve
 from vibe.system.racing import unless
@@ -106,7 +106,7 @@ class LazyRuntime:
             takes = ", ".join(tool.arguments.model_fields)
             return _refusal(f"{name} can't be called so: {'; '.join(problems)}; it takes {takes}")
         except (VibeError, IpcError) as error:
-            return _refusal(str(error))
+            return _refusal(in_full(error))
         except Exception as error:
             logger.exception("a call of %s failed", name)
             return _refusal(unexpected(error))

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,12 +43,10 @@ NO_THREAD = "can't start new thread"
 """The message of ``threading`` if the system refuses a thread."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
-    errno.ENOENT: "its folder is missing, restore it",
-    errno.ENOTDIR: "its folder is missing, restore it",
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "its folder is missing, restore it"),
     errno.EISDIR: "it is a folder, name a file",
     errno.EEXIST: "something is there already, name another",
-    errno.EACCES: "correct the permissions",
-    errno.EPERM: "correct the permissions",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "correct the permissions"),
 })
 
 
@@ -127,6 +125,11 @@ def explained_by(warnings: Iterable[str]) -> Generator[None]:
         for warning in warnings:
             error.add_note(warning)
         raise
+
+
+def in_full(error: BaseException) -> str:
+    """Return the message of an error, with the warnings that may explain it."""
+    return "; ".join((str(error), *getattr(error, "__notes__", ())))
 
 
 def os_error_as(failure: Callable[[OSError], Exception]) -> AbstractContextManager[None]:
@@ -212,11 +215,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             continue
         seen.add(id(one))
         yield one
-        match one:
-            case BaseExceptionGroup(exceptions=inner):
-                pending += inner
-            case _:
-                pass
+        if isinstance(one, BaseExceptionGroup):
+            pending += cast("BaseExceptionGroup[BaseException]", one).exceptions
         pending.append(one.__cause__ if one.__suppress_context__ else one.__cause__ or one.__context__)
 
 

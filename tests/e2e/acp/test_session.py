@@ -131,12 +131,14 @@ def test_a_model_that_fails_is_told_and_asked_again(scene: Scene, workdir: Path)
 
 def test_an_editor_without_a_key_is_told_how_to_get_one(alone: Scene, workdir: Path) -> None:
     conn = alone.editing.conn
+    alone.vibe.configure('active_modle = "mine"\n')
 
     refused = refusal(alone.editing.new, workdir)
     unset = refusal(alone.editing.do, conn.authenticate, method_id="setup")
     alone.script({"text": "fine"})
 
     assert refused.startswith("-32000 no API key for provider")
+    assert refused.endswith("active_modle has no effect, did you mean 'active_model'?")
     assert "vibe setup" in unset
     assert "no way 'nonsense'" in refusal(alone.editing.do, conn.authenticate, method_id="nonsense")
     alone.editing.do(conn.authenticate, method_id="setup")

@@ -8,6 +8,7 @@ from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.tools.manager import profile_view
 from vibe.front.listings import tool_lines, tool_source
 from vibe.front.slash.plan_proposal import ProposePlan
+from vibe.system.errors import explained_by
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
@@ -15,7 +16,8 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
     engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
     tools = with_proposing(engine, ProposePlan)
     if args.agent:
-        tools = profile_view(tools, engine.agents.get(args.agent), may_widen=True)
+        with explained_by(engine.warnings):
+            tools = profile_view(tools, engine.agents.get(args.agent), may_widen=True)
     rows = [
         {
             "name": name,
