@@ -179,8 +179,7 @@ class _Builder(Struct):
         return self._refused(event, f"is nested deeper than {MAX_DEPTH} levels")
 
     def _refused(self, event: yaml.Event, message: str, fix: str = "") -> JsonRefused:
-        path = shown_path(self._path()[:4])
-        return JsonRefused(*self.problems, Problem(path, message, fix, at=_at(event)))
+        return JsonRefused(*self.problems, Problem(shown_path(self._path()[:4]), message, fix, at=_at(event)))
 
 
 def yaml_as_json(text: str) -> str:

@@ -225,11 +225,9 @@ def innermost(error: BaseException) -> BaseException:
 
     It cancelled the other tasks, and their errors followed from it.
     """
-    match error:
-        case BaseExceptionGroup(exceptions=[BaseException() as inner, *_]):
-            return innermost(inner)
-        case _:
-            return error
+    if isinstance(error, BaseExceptionGroup):
+        return innermost(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error
 
 
 SIMILAR = 0.6

@@ -171,8 +171,7 @@ class SetupTalk:
         items = [NEXT[word] for word in words]
         word = words[await _picked(dialogue, "The test failed. What now?", items, default=words.index(likely))]
         if word == "key":
-            key = await self._key(dialogue, selection.choice)
-            return replace(selection, key=key)
+            return replace(selection, key=await self._key(dialogue, selection.choice))
         if word == "model":
             return await self._with_model(dialogue, selection)
         return selection if word == "again" else None

@@ -137,5 +137,4 @@ def _blame(since: Sequence[Point], only: Collection[str] = ()) -> Blame:
             by_agent |= after.changed.keys()
         if after.found:
             by_others |= after.changed.keys()
-    mine = {path for path in by_agent if not only or in_utf8(path) in only}
-    return Blame(mine=mine, others=by_others)
+    return Blame(mine={path for path in by_agent if not only or in_utf8(path) in only}, others=by_others)
