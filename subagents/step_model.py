@@ -210,11 +210,11 @@ class Step(StepSettings):
         return tuple(self.model) if isinstance(self.model, list) else (self.model,) if self.model else ()
 
     @property
-    def rungs(self) -> list[Self]:
+    def by_model(self) -> list[Self]:
         """A copy of the step for each of its models; only the step itself if it has at most one."""
-        return [self.rung(number) for number in range(1, max(1, len(self.models)) + 1)]
+        return [self.at_attempt(number) for number in range(1, max(1, len(self.models)) + 1)]
 
-    def rung(self, attempt: int) -> Self:
+    def at_attempt(self, attempt: int) -> Self:
         """Return the step as attempt number ``attempt`` does it: with the one model of that attempt."""
         models = self.models if isinstance(self.model, list) else ()
         return self.model_copy(update={"model": models[min(attempt, len(models)) - 1]}) if len(models) > 1 else self

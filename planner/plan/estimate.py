@@ -231,7 +231,7 @@ def _beside(step: Step, parallel: int | None) -> int:
 
 
 def _worst_price(limit: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
-    rates = [_if_all_known([*map(rate_of, step.rungs)], max) for step in models]
+    rates = [_if_all_known([*map(rate_of, step.by_model)], max) for step in models]
     spent = [
         _least(_max_price(step), None if rate is None else tokens[step.id] * rate)
         for step, rate in zip(models, rates, strict=True)

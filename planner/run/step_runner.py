@@ -195,7 +195,7 @@ class StepRunner:
             plan, step = schedule_of(self._state).plan, self._state.steps[run.step.id]
             limits = step_limits(run.step, self._options.step_limits, exhausted=step.exhausted)
             task = StepTask(
-                step=run.step.rung(run.attempt),
+                step=run.step.at_attempt(run.attempt),
                 before=_previous_attempt(run, step),
                 goal=plan.goal,
                 context=plan.context,

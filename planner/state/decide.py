@@ -236,7 +236,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
         result=command.raw,
         left=None if left is None else left.value,
         tolerated=tolerates(step, result),
-        model=next(iter(step.rung(attempt).models), ""),
+        model=next(iter(step.at_attempt(attempt).models), ""),
     )
     return Decided((ended,))
 

@@ -283,8 +283,8 @@ def tile_facts(tile: Tile, now: float) -> str:
     The time of a tile that has ended stands still.
     """
     spent = tile.agents[0].spent if tile.step is None else tile.step.spent
-    rung = "" if tile.step is None else one_line(tile.step.rung)
-    return " · ".join(filter(None, (rung, _time(tile, now), f"{short(spent.tokens)} tok" if spent.tokens else "")))
+    model = "" if tile.step is None else one_line(tile.step.model)
+    return " · ".join(filter(None, (model, _time(tile, now), f"{short(spent.tokens)} tok" if spent.tokens else "")))
 
 
 def _time(tile: Tile, now: float) -> str:

@@ -377,7 +377,7 @@ def doing(step: StepView, plan: PlanView, now: float) -> Piece:
     if silent >= QUIET_S:
         return (f"nothing for {clock(silent)}", "warn")
     words = f"fixing it: {step.failing}" if step.failing else step.doing()
-    words = f"{step.rung}: {words}" if step.rung else f"try {step.attempt}: {words}" if step.attempt > 1 else words
+    words = f"{step.model}: {words}" if step.model else f"try {step.attempt}: {words}" if step.attempt > 1 else words
     words = _placed(step, words)
     return (one_line(f"revising the plan › {step.doing()}" if step.replanning else words, 400), "")  # noqa: RUF001  a mark
 

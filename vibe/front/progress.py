@@ -73,8 +73,8 @@ class ProgressLines(EventLines):
         because = f": {why}" if why else ""
         match event.status:
             case "in_progress":
-                rung = "" if step is None else step.rung
-                again = f", {rung}" if rung else f", try {event.attempt}" if event.attempt > 1 else ""
+                model = "" if step is None else step.model
+                again = f", {model}" if model else f", try {event.attempt}" if event.attempt > 1 else ""
                 return f"{name} starts{again}: {event.title}"
             case "completed":
                 itself = f", fixed itself, {fixed + 1} tries" if fixed else ""

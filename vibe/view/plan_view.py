@@ -205,7 +205,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         return self.state.outline.order
 
     @property
-    def rung(self) -> str:
+    def model(self) -> str:
         """The model of its attempt, if it names several: ``large, 2nd of 2``; empty if it does not."""
         models = () if self.order is None else self.order.models
         place = min(self.attempt, len(models))

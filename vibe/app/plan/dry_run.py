@@ -163,16 +163,16 @@ class _Needs(Struct):
     def needs_of(self, step: Step) -> StepNeeds:
         """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
-        attempts = len(step.rungs) + step.retries
+        attempts = len(step.by_model) + step.retries
         needs = StepNeeds(
             id=step.id, mode=step.mode.value, commands=commands, attempts=attempts, workspace=step.workspace
         )
         if step.command is not None:
             return needs
         limits = step_limits(step, self.usual)
-        rungs = [self._model(rung) for rung in step.rungs]
-        model = ", then ".join(name for name, _ in rungs)
-        no_model = "; ".join(filter(None, (problem for _, problem in rungs)))
+        models = [self._model(one) for one in step.by_model]
+        model = ", then ".join(name for name, _ in models)
+        no_model = "; ".join(filter(None, (problem for _, problem in models)))
         tools, no_tools = self._step_tools(step)
         return structs.replace(
             needs,

@@ -48,8 +48,8 @@ def check_surroundings(
             profile_view(parts.tools, profile, may_widen=False)
         if step.command is None:
             _check_tools(step, parts.tools)
-            for rung in () if by_program(step) else _with_ladder(step, profile).rungs:
-                _check_model_of(rung, parts, default_model, priced=priced or step.max_price is not None)
+            for each in () if by_program(step) else _with_ladder(step, profile).by_model:
+                _check_model_of(each, parts, default_model, priced=priced or step.max_price is not None)
 
 
 def with_ladders(loaded: LoadedPlan, agents: AgentManager | None, program: ProgramPart | None = None) -> LoadedPlan:
@@ -216,8 +216,8 @@ def shortage(
 
     The next model of a list must be able to use all that the step allows it, any other attempt to make one call.
     """
-    rung, used = step.rung(attempt + 1), result.usage
-    model = check_model(rung, parts, default_model, priced=account.has_price_limit)
+    again, used = step.at_attempt(attempt + 1), result.usage
+    model = check_model(again, parts, default_model, priced=account.has_price_limit)
     climbs = moves_to_next_model(step, attempt, result)
-    wanted = Limits(max_tokens=rung.max_tokens, max_price=rung.max_price) if climbs else Limits()
+    wanted = Limits(max_tokens=again.max_tokens, max_price=again.max_price) if climbs else Limits()
     return account.shortage(model, used.prompt_tokens // max(1, used.calls), wanted)
