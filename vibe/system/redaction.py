@@ -74,7 +74,8 @@ _STEP = LONGEST // 16
 _WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")
 """Values that are not secrets, whatever the name of their variable: paths, plain words, numbers."""
-_AUTHOR = re.compile(r"(?i)author(?!iz)")
+_OPEN_NAME = re.compile(r"(?i)author(?!iz)|\ABASH_FUNC_")
+"""The names among those of secrets that stand for something else: people, and functions that bash exports."""
 
 
 def redact(text: str, environ: Mapping[str, str]) -> str:
@@ -195,7 +196,7 @@ def _values(environ: Mapping[str, str]) -> list[str]:
     Lines of a value are secrets too, since not all of them may be printed together. The first and the last line of a
     key are not: other keys are recognized by these.
     """
-    values = {value for name, value in environ.items() if _MASKED_NAME.search(name) and not _AUTHOR.search(name)}
+    values = {value for name, value in environ.items() if _MASKED_NAME.search(name) and not _OPEN_NAME.search(name)}
     lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
     secrets = values | {line for line in lines if not (line.startswith("-----") or _HARMLESS.fullmatch(line))}
     return sorted((secret for secret in secrets if len(secret) >= SHORTEST), key=len, reverse=True)

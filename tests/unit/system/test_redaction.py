@@ -229,6 +229,11 @@ def test_lines_of_a_secret_are_secrets_but_not_those_that_other_keys_begin_with(
     assert mask.printed(TOKENS[-1]) == MASK
 
 
+def test_lines_of_a_function_that_bash_exports_are_no_secrets() -> None:
+    environ = {"BASH_FUNC_load_keys%%": "() {  return $((1 + 1))\n echo done with it\n}"}
+    assert redact("echo done with it", environ) == Mask(environ).known("echo done with it") == "echo done with it"
+
+
 def test_of_two_secrets_of_which_one_begins_like_the_other_nothing_is_left() -> None:
     environ = {"A_TOKEN": "abcdefgh", "B_TOKEN": "abcdefgh-and-more"}
     assert redact("it is abcdefgh-and-more.", environ) == f"it is {MASK}."
