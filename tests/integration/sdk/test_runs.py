@@ -262,27 +262,36 @@ async def test_a_prompt_is_sent_as_it_is_unless_it_says_so(program: Program) -> 
     assert "one\n" in program.messages()[-1]["content"]
 
 
-Leave = Callable[[Run[Answer[None]]], Awaitable[None]]
+Leave = Callable[[Run[Answer[None]], threading.Event], Awaitable[None]]
+"""Leaves a run once its model was asked, which the event tells."""
 
 
-async def in_an_anyio_scope(run: Run[Answer[None]]) -> None:
-    with anyio.move_on_after(0.3) as scope:
+def once_set(event: threading.Event, act: Callable[[], object]) -> None:
+    """Call ``act`` in this loop once the event is set."""
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=lambda: event.wait(60) and loop.call_soon_threadsafe(act)).start()
+
+
+async def in_an_anyio_scope(run: Run[Answer[None]], asked: threading.Event) -> None:
+    with anyio.CancelScope() as scope:
+        once_set(asked, scope.cancel)
         await run
     assert scope.cancelled_caught
 
 
-async def in_a_timeout(run: Run[Answer[None]]) -> None:
+async def in_a_timeout(run: Run[Answer[None]], asked: threading.Event) -> None:
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3):
+        async with asyncio.timeout(None) as timeout:
+            once_set(asked, lambda: timeout.reschedule(0))
             await run
 
 
-async def by_break(run: Run[Answer[None]]) -> None:
+async def by_break(run: Run[Answer[None]], _asked: threading.Event) -> None:
     async for _ in run.text():
         break
 
 
-async def by_an_error(run: Run[Answer[None]]) -> None:
+async def by_an_error(run: Run[Answer[None]], _asked: threading.Event) -> None:
     async def failing() -> None:
         async for _ in run.text():
             raise ZeroDivisionError
@@ -291,19 +300,20 @@ async def by_an_error(run: Run[Answer[None]]) -> None:
         await failing()
 
 
-async def by_closing(run: Run[Answer[None]]) -> None:
+async def by_closing(run: Run[Answer[None]], _asked: threading.Event) -> None:
     stream = run.text()
     await anext(stream)
     await stream.aclose()
 
 
-async def cancelled_while_iterating(run: Run[Answer[None]]) -> None:
-    with anyio.move_on_after(0.3):
+async def cancelled_while_iterating(run: Run[Answer[None]], asked: threading.Event) -> None:
+    with anyio.CancelScope() as scope:
+        once_set(asked, scope.cancel)
         async for _ in run:
             pass
 
 
-async def by_interrupting(run: Run[Answer[None]]) -> None:
+async def by_interrupting(run: Run[Answer[None]], _asked: threading.Event) -> None:
     async for _ in run.text():
         run.interrupt()
         break
@@ -326,7 +336,7 @@ async def by_interrupting(run: Run[Answer[None]]) -> None:
 async def test_left_early_it_is_interrupted_and_the_session_goes_on(program: Program, leave: Leave) -> None:
     program.says(STOPS_MIDWAY, "again")
     async with program.session() as session:
-        await leave(session.send("Count"))
+        await leave(session.send("Count"), program.server.asked)
         answer = await session.send("Go on")
 
     assert answer.text == "again "
@@ -337,7 +347,7 @@ async def test_left_early_it_is_interrupted_and_the_session_goes_on(program: Pro
 async def test_a_session_that_was_cut_off_is_kept_as_interrupted(program: Program, leave: Leave) -> None:
     program.says(STOPS_MIDWAY)
     async with program.session() as session:
-        await leave(session.send("Count"))
+        await leave(session.send("Count"), program.server.asked)
 
     assert outcome_of(program, session.session_id) == "interrupted"
 
