@@ -129,7 +129,7 @@ class Subscription:
         self._ending: EndReason | None = None
         self._lost: list[tuple[int, int]] = []
         self._damaged = ""
-        """What is wrong with the first line of the journal, among those wanted, that holds no event."""
+        """The damage of the first line of the journal, among those wanted, that holds no event."""
         self._last_message = 0.0
 
     @property

@@ -280,9 +280,10 @@ async def in_an_anyio_scope(run: Run[Answer[None]], asked: threading.Event) -> N
 
 
 async def in_a_timeout(run: Run[Answer[None]], asked: threading.Event) -> None:
+    timeout = asyncio.timeout(None)
+    once_set(asked, lambda: timeout.reschedule(0))
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(None) as timeout:
-            once_set(asked, lambda: timeout.reschedule(0))
+        async with timeout:
             await run
 
 
