@@ -354,7 +354,7 @@ class PromptInput(Widget):
         self._draft: str | None = None
         self._is_replacing = False
         self._told = ""
-        """Why the history could not be read or written the last time; blank if it could."""
+        """The reason why the history could not be read or written the last time; blank if it could."""
         self._shown = "", ""
         self._popup = CompletionPopup(self._take_clicked, self._release_key)
         self._mark = Static("", id="mark")
