@@ -111,13 +111,13 @@ Page = TypeVar("Page", bound="PaginatedResult")
 
 async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[Page]:
     """Yield the pages of a list. ``ask`` fetches one by its cursor, the first by None."""
-    cursor: str | None = None
+    cursor, seen = None, {None, ""}
     for _ in range(MOST_PAGES):
         page = await ask(cursor)
         yield page
-        if not page.next_cursor or page.next_cursor == cursor:
+        if page.next_cursor in seen:
             return
-        cursor = page.next_cursor
+        seen.add(cursor := page.next_cursor)
 
 
 def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:

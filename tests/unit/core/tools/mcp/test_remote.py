@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from mcp.types import GetPromptResult
+from mcp.types import GetPromptResult, ListToolsResult
 
 from vibe.core.tools.mcp.remote import (
     DESCRIPTION_LENGTH,
     LONGEST_TEXT,
     NAME_LENGTH,
     SCHEMA_BYTES,
+    pages,
     proxy_names,
     remote_tool,
     text_of_prompt,
@@ -90,3 +91,15 @@ def test_what_can_not_be_offered_is_refused(name: str, schema: dict[str, Any], p
 
 def test_hints_that_are_no_truth_values_mean_nothing() -> None:
     assert not remote_tool("t", "", ECHO, {"readOnlyHint": "yes"}).read_only
+
+
+@pytest.mark.parametrize("cursors", [["a", "b", "a"], ["a", "a"], ["a", None], ["a", ""]])
+async def test_pages_end_where_they_lead_back(cursors: list[str | None]) -> None:
+    asked: list[str | None] = []
+
+    async def ask(cursor: str | None) -> ListToolsResult:
+        asked.append(cursor)
+        return ListToolsResult(tools=[], next_cursor=(cursors * 99)[len(asked) - 1])
+
+    assert len([page async for page in pages(ask)]) == len(cursors)
+    assert asked == [None, *cursors[:-1]]
