@@ -45,6 +45,18 @@ def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) 
     assert leftovers(vibe.workdir) == []
 
 
+def test_an_answer_that_someone_gives_elsewhere_is_said(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("touch made.txt"), {"text": "It is made."}))
+    vibe.at(tmux, "make a file")
+    tmux.wait_for("y yes")
+    [request] = vibe("events", "answer", "latest", "--output", "json").document["requests"]
+    assert vibe("events", "answer", "latest", request["request_id"], "yes", "--by", "ana").code == 0
+    tmux.wait_for("It is made.")
+    tmux.wait_for("allowed by ana")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_what_is_typed_before_the_first_frame_is_sent(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "You said it early."}))
     vibe.at(tmux)

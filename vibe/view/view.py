@@ -453,14 +453,14 @@ def _request_settled(
     if call is not None:
         call.began_at, call.waits_for = event.ts, ""  # the time a person takes to answer is not the call's
     _keep_answered(view, request, event, None if agent is None else agent.step_id)
-    noticed = _notice(view, event, "note", note) if (note := _answered_elsewhere(event)) else ()
+    noticed = _notice(view, event, "note", note) if (note := answered_elsewhere(event)) else ()
     asked = [] if call is None else [call.key]
     return (("answered",), *asked, *_withdraw(view, [event.request_id], event.ts), *noticed)
 
 
-def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
-    """Return a sentence about an answer from elsewhere; empty if it came from here, or if there is none."""
-    if isinstance(event, e.RequestWithdrawnEvent) or event.by in e.OWN_ANSWERS:
+def answered_elsewhere(event: e.Event) -> str:
+    """Return a sentence about an answer from elsewhere; empty if it came from here, or if the event is none."""
+    if not isinstance(event, e.ApprovalDecisionEvent | e.AnswerEvent) or event.by in e.OWN_ANSWERS:
         return ""
     decided = "declined" if getattr(event, "cancelled", False) else getattr(event, "decision", "answered")
     given = {"allow": "allowed", "deny": "refused"}.get(decided, decided)

@@ -41,6 +41,7 @@ from vibe.front.start_facts import agent_facts, left_line, priced_facts, project
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import ConfigError, MissingKeyError, UsageError, VibeError
 from vibe.system.plain_text import one_line
+from vibe.view.view import answered_elsewhere
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
@@ -78,11 +79,13 @@ class LocalTalk(HeldTalk):
         self._proposed: PlanProposedEvent | None = None
 
     def publish(self, event: BusEvent) -> None:
-        """Remember a proposed plan, and show the answers that a plan was given."""
+        """Remember a proposed plan, and show the answers that a plan was given, or that someone else gave."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
         elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
             self._stage.presenter.tell_answers(answers_of(event), event.by, event.ts)
+        elif note := answered_elsewhere(event):
+            self.say(note)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the draft's last version and return the person's verdict; cancelling hides it."""

@@ -30,7 +30,7 @@ NARROW, SLIM = 40, 60
 ROOMY = 120
 """The width from which it names the keys that work everywhere."""
 KEYS = "Shift+Tab mode · Ctrl+P commands · F1 help"
-AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
+AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview · F1 help"
 PLANNER = "planner"
 """The name of the agent in runs that write a plan."""
 LEFT_OUT_FIRST = ("thinking", "cost", "tokens", "agent", "context")
@@ -103,7 +103,7 @@ class Ticker(Widget):
 
     def _line(self) -> Content:
         plan = self._hidden
-        lead = "" if plan is None else plan_words(plan, self._clock())
+        lead = "" if plan is None else f"▸ {plan.done}/{plan.total} steps · {clock(plan.clock(self._clock()))}"
         ends = (self.sign, (self._hint(), "muted"))
         return ticker_line(self._view, self.agent, self.size.width, lead=lead, ends=ends, own=self._own)
 
@@ -147,11 +147,6 @@ def planner(view: View) -> AgentView | None:
     runs = (run for run in reversed(view.runs.values()) if run.agent == PLANNER and run.ended_at is None)
     run = next(runs, None)
     return None if run is None else view.agents.get(run.source)
-
-
-def plan_words(plan: PlanView, now: float) -> str:
-    """Return words on the progress of a plan at ``now``, in Unix seconds."""
-    return f"▸ {plan.done}/{plan.total} steps · {clock(plan.clock(now))}"
 
 
 def ticker_line(

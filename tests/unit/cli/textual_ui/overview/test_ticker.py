@@ -134,7 +134,7 @@ def shown(app: App[None]) -> str:
     ("events", "size", "keys"),
     [
         (TALKED, (30, 24), ""),
-        (TALKED, (80, 24), "Ctrl+T overview"),
+        (TALKED, (80, 24), "Ctrl+T overview · F1 help"),
         (TALKED, (120, 36), KEYS),
         (TALKED, (200, 60), KEYS),
         (SURVEYED, (80, 24), "F2 agents"),
