@@ -251,7 +251,7 @@ class ChatScreen(LowestScreen):
         """Show a conversation that was opened, with the ``plans`` it had before, and send its first prompt if any."""
         about = chat.about
         is_first = self.store.screen.phase is ScreenPhase.STARTING
-        early = [(one.text, one.status) for one in self.log_view.entries if is_first and one.kind == "note"]
+        early = [one for one in self.log_view.entries if is_first and one.kind == "note"]
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved, [(each.place, self._cards.record(each.view)) for each in plans])
@@ -262,8 +262,7 @@ class ChatScreen(LowestScreen):
         else:
             facts = self._first_facts(about.folder, is_new=not about.saved.messages)
             self.start.begin(replace(facts, with_cards=[each.view.id for each in plans]))
-        for text, status in early:
-            self.presenter.say(text, status)
+        self.log_view.extend(early)
         self.prompt.complete_with(commands=self._controller.commands, root=about.folder)
         self._controller.opened(chat, prompt)
 
