@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ipc.commands import Steer
 from ipc.errors import IpcError
-from ipc.events import AnswerEvent, Event as BusEvent, PlanDecisionEvent, PlanProposedEvent
+from ipc.events import Event as BusEvent, PlanProposedEvent
 from planner.plan.status import PlanStatus
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
@@ -33,7 +33,6 @@ from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.plan_summary import below_card
-from vibe.front.request_text import answers_of
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS, SlashTable
@@ -82,9 +81,7 @@ class LocalTalk(HeldTalk):
         """Remember a proposed plan, and show the answers that a plan was given, or that someone else gave."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
-        elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
-            self._stage.presenter.tell_answers(answers_of(event), event.by, event.ts)
-        elif note := answered_elsewhere(event):
+        elif not self._stage.presenter.tell_answers(event) and (note := answered_elsewhere(event)):
             self.say(note)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ipc.commands import Act, Cancel, GivePrompt, Interrupt, Pause, RunCommand, Steer, StepAction
 from ipc.errors import IpcError
-from ipc.events import AnswerEvent, Event as BusEvent, PlanCompletedEvent, PlanDecisionEvent, PlanPausedEvent
+from ipc.events import Event as BusEvent, PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
@@ -21,7 +21,6 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.overview.summaries import next_lines
 from vibe.cli.textual_ui.panels.request_queue import RequestReply
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
-from vibe.front.request_text import answers_of
 from vibe.view.agent_view import RequestView
 from vibe.view.view import lose
 
@@ -173,8 +172,7 @@ class RemoteChat:
             view = store.view
             store.publish(event)
             self._update_requests(view.requests)
-            if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
-                self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
+            self._stage.presenter.tell_answers(event, own=BY)
             has_ended = isinstance(event, PlanCompletedEvent | PlanPausedEvent)
             if has_ended and (lines := next_lines(view.plans[event.plan_id or ""])):
                 self._stage.say("\n".join(lines))

@@ -85,7 +85,7 @@ class Talk(Protocol):
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    def begin(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Start work beside the conversation; an error in it is shown."""
 
     async def reopen(self, opening: Opening) -> None:

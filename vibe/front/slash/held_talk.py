@@ -66,11 +66,11 @@ class HeldTalk:
         """Show what changed in files."""
         self.say(f"{title}  {fact}\n{diff}")
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    def begin(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Start work beside the conversation; an error in it is shown."""
         self._tasks.start_soon(self.guarded, work, *arguments)
 
-    async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    async def guarded(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Do some work and show an error in it."""
         try:
             await work(*arguments)

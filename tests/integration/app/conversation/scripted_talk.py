@@ -76,7 +76,7 @@ class ScriptedTalk(HeldTalk):
     def say(self, text: str, status: str = "note") -> None:
         self.said.append(SIGNS[status] + text)
 
-    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    def begin(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         async def begun() -> None:
             try:
                 await work(*arguments)

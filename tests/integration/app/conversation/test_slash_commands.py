@@ -145,7 +145,11 @@ async def test_the_status_says_how_it_stands(rig: Rig) -> None:
 
 async def test_settings_are_shown_and_changed(rig: Rig) -> None:
     async with talking(rig) as talk:
-        assert 'active_model = "first"' in await talk.do("/config")
+        told = await talk.do("/config")
+        assert 'active_model = "first"' in told
+        assert "# default" not in told
+        assert "more are as by default: /config ui shows those of a group" in told
+        assert 'ui.theme = "follow"  # default' in await talk.do("/config ui")
         assert (await talk.do("/config active_model")).startswith('active_model = "first"  # ')
         assert "/reload" in await talk.do("/config active_model second")
         assert talk.conversation.setup.model.key == "first"

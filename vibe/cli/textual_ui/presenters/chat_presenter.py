@@ -13,12 +13,12 @@ from anyio.lowlevel import checkpoint
 from msgspec import DecodeError, Struct, json, structs
 
 from ipc.errors import IpcError, UnknownSourceError
-from ipc.events import Event, Fact
+from ipc.events import AnswerEvent, Event, Fact, PlanDecisionEvent
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, printed
-from vibe.front.request_text import answered_lines, answers_in
+from vibe.front.request_text import answered_lines, answers_in, answers_of
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import counted, one_line
 from vibe.view.agent_view import RETRY, AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
@@ -314,10 +314,17 @@ class ChatPresenter:
         if status == "typed" or before != [("note", text)]:
             self._log.append(LogEntry("note", text, status=status))
 
-    def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:
-        """Append questions and their answers, with who gave the answers and when, in Unix seconds."""
-        if answers:
-            self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
+    def tell_answers(self, event: Event, own: str = "") -> bool:
+        """Append the answers that an event gives to a plan's questions, and who gave them unless that is ``own``.
+
+        Return False if it gives none.
+        """
+        if not isinstance(event, AnswerEvent | PlanDecisionEvent) or not event.plan_id:
+            return False
+        if answers := answers_of(event):
+            by = "" if event.by == own else event.by
+            self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, event.ts)))
+        return True
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Append a diff in the form of a tool call."""

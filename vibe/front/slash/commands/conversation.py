@@ -47,11 +47,7 @@ async def run_clear(talk: Talk, _typed: TypedCommand) -> None:
 
 async def run_compact(talk: Talk, typed: TypedCommand) -> None:
     """Replace the conversation so far with a summary."""
-
-    async def work() -> None:
-        await talk.conversation.compact(typed.rest)
-
-    talk.begin(work)
+    talk.begin(talk.conversation.compact, typed.rest)
 
 
 async def run_copy(talk: Talk, typed: TypedCommand) -> None:

@@ -71,7 +71,7 @@ async def run_approvals(talk: Talk, typed: TypedCommand) -> None:
 
 
 async def run_config(talk: Talk, typed: TypedCommand) -> None:
-    """Show all settings or one group of them, or change one in the user's file."""
+    """Show the settings that are not as by default, or one group of them, or change one in the user's file."""
     settings = _settings(talk)
     key, _, word = typed.rest.partition(" ")
     if key and word:
@@ -79,7 +79,9 @@ async def run_config(talk: Talk, typed: TypedCommand) -> None:
         talk.say(f"{key} is set in {path}; /reload applies it")
         return
     shown = await to_thread.run_sync(lambda: settings.get(key) if key else tuple(settings.shown()))
-    talk.say("\n".join(setting_line(setting, origin=True) for setting in shown))
+    lines = [setting_line(setting, origin=True) for setting in shown if key or setting.origin != "default"]
+    more = "" if key else f"\n{len(shown) - len(lines)} more are as by default: /config ui shows those of a group"
+    talk.say("\n".join(lines) + more)
 
 
 def _settings(talk: Talk) -> Settings:
@@ -173,6 +175,6 @@ async def run_reload(talk: Talk, _typed: TypedCommand) -> None:
     setup = talk.conversation.setup
     await talk.conversation.configure(AgentChange(agent=setup.profile.name, model=setup.opening.model))
     for warning in talk.conversation.setup.engine.warnings:
-        talk.say(f"warning: {warning}")
+        talk.say(warning, "warning")
     await talk.refresh()
     talk.say(f"reloaded: {setup_line(talk)}; MCP servers keep running as they were started")
