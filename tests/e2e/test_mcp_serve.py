@@ -66,6 +66,21 @@ def test_the_first_words_are_those_of_the_library(raw: Callable[..., RawClient])
     assert client.hear() == listed
 
 
+def test_what_has_no_effect_is_told_with_the_error_that_it_explains(
+    vibe: VibeCommand, raw: Callable[..., RawClient]
+) -> None:
+    vibe.configure('active_modle = "mine"\n')
+    client = raw()
+    client.greet()
+    client.call(1, "call_vibe", prompt="go", cwd=str(vibe.workdir))
+
+    refused = client.hear()["result"]
+
+    assert refused["isError"]
+    assert "no API key for provider 'mistral'" in refused["content"][0]["text"]
+    assert "active_modle has no effect, did you mean 'active_model'?" in refused["content"][0]["text"]
+
+
 def test_a_line_that_is_no_message_is_refused_and_the_next_one_answered(raw: Callable[..., RawClient]) -> None:
     client = raw()
     client.greet()

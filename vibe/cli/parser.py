@@ -133,8 +133,9 @@ ELSEWHERE = {
     **dict.fromkeys(("-y", "--yes", "--full-auto", "--dangerously-skip-permissions"), "use --auto-approve"),
     "--json": "use --output json",
     "--print": "use -p",
+    **dict.fromkeys(("continue", "resume"), "use `vibe --resume ID`"),
 }
-"""Options of Mistral Vibe and similar programs, with what to use instead."""
+"""Options and subcommands of Mistral Vibe and similar programs, with what to use instead."""
 
 
 def _names(action: argparse.Action) -> Sequence[str]:
@@ -153,6 +154,8 @@ def _with_hint(message: str, options: Sequence[str], otherwise: str) -> str:
     if choice:
         known = re.findall(r"[^\s,']+", choice["known"])
         asked = f"unknown {choice['what'].lower()} {choice['word'][:80]!r}"
+        if choice["word"] in ELSEWHERE:
+            return f"{asked}: {ELSEWHERE[choice['word']]}"
         return _closest(asked, choice["word"], known, f"choose from {', '.join(known)}")
     return message
 

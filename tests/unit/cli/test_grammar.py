@@ -70,6 +70,7 @@ def test_beside_what_it_goes_with_it_is_taken(line: str) -> None:
         ("plan 'Add a login page'", "`vibe plan` needs a command before 'Add a login page': `new` for a goal"),
         ("plan plans/tidy.json --dry-run", "before 'plans/tidy.json': `new` for a goal, `run` for a file"),
         ("plan lst", "unknown command 'lst': did you mean 'list'?"),
+        ("session resume latest", "unknown command 'resume': use `vibe --resume ID`"),
     ],
 )
 def test_words_of_similar_programs_are_answered_with_ours(line: str, sentence: str) -> None:
