@@ -62,7 +62,7 @@ HEAVY = (
     "acp",
     "anyio",
     "asyncio",
-    "httpx",
+    "httpx2",
     "mcp",
     "mistralai",
     "networkx",

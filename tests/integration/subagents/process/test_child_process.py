@@ -76,7 +76,7 @@ def test_the_program_loads_nothing_that_plans() -> None:
     loaded = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True).stdout
 
     assert "'subagents'" in loaded
-    assert not any(f"'{name}'" in loaded for name in ("planner", "networkx", "rich", "httpx", "mcp", "tomlkit"))
+    assert not any(f"'{name}'" in loaded for name in ("planner", "networkx", "rich", "httpx2", "mcp", "tomlkit"))
 
 
 def test_the_program_leaves_a_run_of_another_version_with_a_sentence() -> None:
