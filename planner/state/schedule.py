@@ -132,8 +132,7 @@ class Readiness:
             edge = default_edge
             if self._required_ends and not step.waived:
                 edge = _edge(step, self._required_ends.get((step.id, dependant), COMPLETED))
-            if edge is not _SKIPPED:
-                gate.met += 1
+            gate.met += edge is not _SKIPPED
             if edge is _STRANDS:
                 gate.stranded = True
             elif edge is _NEVER:

@@ -138,3 +138,11 @@ def test_a_step_s_own_limit_is_tolerated_and_named_at_the_end(vibe: VibeCommand,
 
     assert ended.code == 0
     assert "warning: step 'own' failed (the budget of step 'own' is used up: max_tokens 100 leaves" in ended.out
+
+
+def test_a_plan_out_of_time_says_which_steps_that_cut(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    steps = [command_step(name, "sleep 30", on_failure="continue") for name in ("a", "b")]
+    record = vibe("plan", "run", "--output", "json", write_plan(*steps, budget={"max_seconds": 0.3})).document
+
+    assert (record["exit_code"], record["outcome"]) == (4, "limit")
+    assert record["result"] == "failed: budget (max_seconds), at work: a, b"

@@ -12,13 +12,14 @@ import anyio.to_thread
 from msgspec import Struct, structs
 
 from ipc.events import Fact, WarningEvent
+from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import break_off, preview_next_run
 from planner.state.outcome import BAD_END, RunResult, result_of
 from planner.state.schedule import align_steps, schedule_of
-from planner.state.state import State
+from planner.state.state import BUDGET_REASON, State
 from planner.store.current_plan import effective_plan, open_decisions
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanRunOptions
@@ -235,7 +236,8 @@ def _closing_text(outcome: RunResult) -> str:
     spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated and not step.pattern]
     if spoilt:
         return "; ".join(f"step {step.id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
-    unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
-    if outcome.reason == ENVIRONMENT_REASON and unserved:
-        return f"{outcome.status.value}: {unserved[0]}, then resume the plan"
-    return f"{outcome.status.value}: {outcome.reason or 'no reason given'}"
+    cut = [step for step in outcome.steps if not step.status.is_final and step.reason == outcome.reason]
+    if outcome.reason == ENVIRONMENT_REASON and cut:
+        return f"{outcome.status.value}: {cut[0].detail}, then resume the plan"
+    named = f" (max_seconds), at work: {listed(step.id for step in cut)}" if outcome.reason == BUDGET_REASON else ""
+    return f"{outcome.status.value}: {outcome.reason or 'no reason given'}{named}"
