@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, wraps
+from threading import Thread
 from typing import Any, ParamSpec
 
 import anyio
@@ -190,7 +191,7 @@ class SubSocket:
     def close(self) -> None:
         """Close; a waiting task is woken with an error."""
         _wake_waiters(self._fd)
-        self._socket.close()
+        Thread(target=self._socket.close).start()  # with dozens of sockets it may wait for others in this process
 
 
 class ReqSocket:
@@ -239,7 +240,7 @@ class ReqSocket:
         """Close; a waiting task is woken with an error."""
         _wake_waiters(self._send_fd)
         _wake_waiters(self._recv_fd)
-        self._socket.close()
+        Thread(target=self._socket.close).start()  # as above
 
 
 def _wake_waiters(fd: int) -> None:
