@@ -6,10 +6,12 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from io import BytesIO
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, BinaryIO, NamedTuple
@@ -21,7 +23,8 @@ from msgspec import Struct, field
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import BOMS
+from vibe.core.tools.files.text_files import BOMS, READ
+from vibe.system.files import folder_below
 from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
 from vibe.system.plain_text import printable
 from vibe.system.racing import bare_task_group, shielded
@@ -298,17 +301,25 @@ def _match_starts(pattern: str, lines: list[str]) -> list[int | None]:
 def _as_searched(lines: Sequence[_Line], root: Path) -> list[_Line]:
     """Return the lines as they are in their files; of long ones, ripgrep only reports the beginning. Blocks.
 
-    A line that is a file whose lines end with CR is returned as these lines, ``at`` -1.
+    A line that is a file whose lines end with CR is returned as these lines, ``at`` -1. Lines that are not in their
+    files are left out: a link that others put in place of a folder may have led ripgrep to elsewhere.
     """
-    found: list[_Line] = []
-    for line in lines:
-        file = root / line.path
-        data = (_whole_line(file, line) if INEXACT.search(line.data) else line.data).removesuffix(b"\r")
-        is_file = line.number == 1 and b"\r" in data and "\r" not in next(_lines(file), "\r")
-        parts = enumerate(_lines(file) if is_file else (), start=1)
-        own = [_Line(line.path, number, at=-1, place=0, data=part.encode()) for number, part in parts]
-        found += own or [line._replace(data=data)]
-    return found
+    of_files = groupby(lines, key=attrgetter("path"))
+    return [line for name, of_file in of_files for line in _in_file(root, name, of_file)]
+
+
+def _in_file(root: Path, name: str, lines: Iterable[_Line]) -> Iterator[_Line]:
+    with suppress(OSError), _opened(root, name) as text:
+        begin = text.tell()
+        for line in lines:
+            text.seek(begin + line.place)
+            data = text.readline(LONGEST_LINE).removesuffix(b"\n")
+            if data.startswith(INEXACT.sub(b"", line.data).rstrip(b"\r")):
+                data = data.removesuffix(b"\r")
+                is_file = line.number == 1 and b"\r" in data and "\r" not in next(_lines(root, name), "\r")
+                parts = enumerate(_lines(root, name) if is_file else (), start=1)
+                own = [_Line(name, number, at=-1, place=0, data=part.encode()) for number, part in parts]
+                yield from own or [line._replace(data=data)]
 
 
 async def _read_problem(process: Process) -> str:
@@ -324,22 +335,16 @@ def _last_line(problem: str) -> str:
     return lines[-1].removeprefix("error: ").removeprefix("rg: ")
 
 
-def _whole_line(file: Path, line: _Line) -> bytes:
-    """Return the whole bytes of a line, or what ripgrep reported if the file is gone."""
-    with suppress(OSError), _opened(file) as text:
-        text.seek(line.place, os.SEEK_CUR)
-        return text.readline(LONGEST_LINE).removesuffix(b"\n")
-    return line.data
-
-
 @contextmanager
-def _opened(file: Path) -> Generator[BinaryIO]:
+def _opened(root: Path, name: str) -> Generator[BinaryIO]:
     """Open a file as ripgrep searches it: after its byte order mark, and as UTF-8 if it is UTF-16.
 
     Raises:
-        OSError: it can't be read.
+        OSError: it can't be read, or a link is on the way to it from ``root``.
     """
-    with file.open("rb") as opened:
+    with folder_below(root, name) as (folder, last):
+        descriptor = os.open(last, READ, dir_fd=folder)
+    with os.fdopen(descriptor, "rb") as opened:
         head = opened.read(3)
         encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
         if encoding is None:
@@ -402,7 +407,7 @@ def scan(query: Query) -> Found:
     for file in (file for file in files if not _is_binary(file)):
         name = file.relative_to(query.root).as_posix() if file.is_relative_to(query.root) else str(file)
         before = len(matches)
-        for number, line in enumerate(_lines(file), start=1):
+        for number, line in enumerate(_lines(query.root, name), start=1):
             if "\0" in line:  # The file is not text, so none of its matches count.
                 del matches[before:]
                 break
@@ -414,9 +419,9 @@ def scan(query: Query) -> Found:
     return Found(matches=tuple(matches), more=False)
 
 
-def _lines(file: Path) -> Iterator[str]:
+def _lines(root: Path, name: str) -> Iterator[str]:
     """Yield the lines of a file as they are searched, or none if it can't be read."""
-    with suppress(OSError), _opened(file) as text:
+    with suppress(OSError), _opened(root, name) as text:
         yield from (text_of(line.removesuffix(b"\n").removesuffix(b"\r")) for line in _bounded_lines(text))
 
 

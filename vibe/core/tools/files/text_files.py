@@ -68,7 +68,7 @@ KINDS = (
 )
 """Tests for file modes that are not regular files, with a phrase for each."""
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Flags that open a file for reading without following a link or waiting for a writer."""
 
 
@@ -199,7 +199,7 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
     """
     with _folder(path, name) as folder:
         require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
-        descriptor = os.open(path.name, _READ, dir_fd=folder)
+        descriptor = os.open(path.name, READ, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
         require_regular(os.fstat(descriptor), name)
         yield file

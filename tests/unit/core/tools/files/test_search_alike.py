@@ -182,3 +182,19 @@ async def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path,
     assert match.text.startswith("…aaa")
     assert "aé needle éb" in match.text
     assert len(match.text) <= 502
+
+
+async def test_what_a_link_leads_to_that_others_put_in_place_of_a_folder_is_not_shown(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder, text in ((root / "sub", "needle here\n"), (outside, "needle outside\n")):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text(text)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    swapping = tmp_path / "rg"
+    swapping.write_text(f"#!/bin/sh\nmv sub kept\nln -s {outside} sub\n{ripgrep} \"$@\"\nrm sub\nmv kept sub\n")
+    swapping.chmod(0o755)
+    query = Query(pattern="needle", root=root, start=root / "sub", use_ignores=True, most=9, max_bytes=9_000)
+
+    assert lines(await search_with_ripgrep(str(swapping), query), query) == []
+    assert lines(await search_with_ripgrep(ripgrep, query), query) == ["sub/a.txt:1:needle here"]
