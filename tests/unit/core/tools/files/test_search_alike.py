@@ -192,7 +192,7 @@ async def test_what_a_link_leads_to_that_others_put_in_place_of_a_folder_is_not_
     ripgrep = find_ripgrep(os.environ)
     assert ripgrep
     swapping = tmp_path / "rg"
-    swapping.write_text(f"#!/bin/sh\nmv sub kept\nln -s {outside} sub\n{ripgrep} \"$@\"\nrm sub\nmv kept sub\n")
+    swapping.write_text(f'#!/bin/sh\nmv sub kept\nln -s {outside} sub\n{ripgrep} "$@"\nrm sub\nmv kept sub\n')
     swapping.chmod(0o755)
     query = Query(pattern="needle", root=root, start=root / "sub", use_ignores=True, most=9, max_bytes=9_000)
 
