@@ -95,15 +95,25 @@ def wrapped(text: str, style: str = "", most: int = 4) -> list[Line]:
 def picker_lines(picker: Picker, state: PickState, cols: int, rows: int) -> list[Line]:
     """Return the picker as ``rows`` lines of ``cols`` cells."""
     room = max(1, rows - FRAME)
-    left, right = cols - 1, list[Line]()
+    of_list = list_room(picker, cols, rows)
+    left, shown = cols - 1, list[Line]()
     if picker.preview is not None and cols >= WIDE:
-        left, right = int(cols * LIST_SHARE), [[("  ", ""), *line] for line in state.preview[:room]]
-    right += [[]] * (room - len(right))
-    body = [[*row, *more] for row, more in zip(_list(state, left, room), right, strict=True)]
+        left, shown = int(cols * LIST_SHARE), [[("  ", ""), *line] for line in state.preview[:room]]
+    right = shown + [[]] * (of_list - len(shown))
+    body = [[*row, *more] for row, more in zip(_list(state, left, of_list), right, strict=True)]
+    if of_list < room:
+        below = [[("  ", ""), *line] for line in state.preview if line][: room - of_list]
+        body += below + [[]] * (room - of_list - len(below))
     typed = [] if state.query else [("type to filter", "muted")]
     head = [(f" {picker.title}  ", "bold"), (state.query, ""), ("▏", "accent"), *typed]
     lines = [spread(head, [(f"{len(state.rows)} ", "muted")], cols), [], *body, [], _keys(picker, state, cols)]
     return [fit(line, cols) for line in lines[: rows - 1] + lines[-1:]]
+
+
+def list_room(picker: Picker, cols: int, rows: int) -> int:
+    """Return how many rows the list has; where the window is narrow, a preview that must be seen is below it."""
+    room = max(1, rows - FRAME)
+    return (room + 1) // 2 if picker.is_previewed and cols < WIDE else room
 
 
 def first_shown(state: PickState, room: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from vibe.front.cells import text_of
@@ -22,6 +23,8 @@ PICKER = Picker(
     modes=[("one", ""), ("other", " other")],
 )
 
+PREVIEWED = structs.replace(PICKER, is_previewed=True)
+
 
 def drawn(state: PickState, cols: int, rows: int, picker: Picker = PICKER) -> list[str]:
     return ["".join(text for text, _ in line) for line in picker_lines(picker, state, cols, rows)]
@@ -29,10 +32,13 @@ def drawn(state: PickState, cols: int, rows: int, picker: Picker = PICKER) -> li
 
 @pytest.mark.parametrize("cols", [20, 40, 73, 76, 116, 200])
 @pytest.mark.parametrize("rows", [4, 5, 8, 18, 40])
-def test_every_line_is_as_wide_as_it_may_be_and_the_marked_row_is_in_sight(cols: int, rows: int) -> None:
+@pytest.mark.parametrize("picker", [PICKER, PREVIEWED])
+def test_every_line_is_as_wide_as_it_may_be_and_the_marked_row_is_in_sight(
+    cols: int, rows: int, picker: Picker
+) -> None:
     preview = [[("what it stands for ", "")], [("x" * 300, "muted")], *[[("more", "")]] * 60]
     for marked in (0, 7, 59):
-        lines = drawn(PickState(rows=ROWS, marked=marked, preview=preview), cols, rows)
+        lines = drawn(PickState(rows=ROWS, marked=marked, preview=preview), cols, rows, picker)
 
         assert {cell_len(line) for line in lines} == {cols}
         assert len(lines) == max(rows, FRAME + 1) or rows < FRAME + 1
@@ -45,6 +51,17 @@ def test_the_preview_stands_beside_the_list_where_there_is_room() -> None:
 
     assert "what it stands for" in drawn(state, 76, 18)[2]
     assert not any("what it stands for" in line for line in drawn(state, 70, 18))
+
+
+def test_what_must_be_seen_first_stands_below_the_list_where_there_is_no_room_beside_it() -> None:
+    state = PickState(
+        rows=ROWS, marked=30, preview=[[("2 files go back", "")], [], *[[(f"{n}.py", "")] for n in "abc"]]
+    )
+    lines = drawn(state, 60, 12, PREVIEWED)
+
+    assert [line.strip() for line in lines[6:9]] == ["2 files go back", "a.py", "b.py"]
+    assert sum("number" in line for line in lines) == 4
+    assert any(line.startswith("▸ number 30") for line in lines)
 
 
 def test_the_head_has_the_query_and_the_foot_the_keys_and_the_mode() -> None:

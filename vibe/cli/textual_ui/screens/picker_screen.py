@@ -17,7 +17,7 @@ from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.front.cells import Line
-from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines, wrapped
+from vibe.front.picker import Picker, PickRow, PickState, first_shown, list_room, matching_rows, picker_lines, wrapped
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line
 
@@ -82,7 +82,7 @@ class PickerScreen(ModalScreen[str]):
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked row, or choose it if it is marked already."""
         page = self._page.region
-        place = first_shown(self._state, page.height - FRAME) + event.screen_y - page.y - 2
+        place = first_shown(self._state, list_room(self._picker, *page.size)) + event.screen_y - page.y - 2
         if event.widget is not self._page or not 0 <= place < len(self._state.rows):
             return
         if place == self._state.marked:

@@ -240,6 +240,7 @@ async def test_what_is_notified_covers_neither_the_keys_nor_the_prompt(
         shown = rows_of(app)
         assert any("commands changed" in row for row in shown)
         assert any("↑↓ move" in row and "Esc back" in row for row in shown)
+        assert any("back to before" in row for row in shown), "what Enter does to the files is seen here, too"
         await on.press("escape")
         assert any("Ask anything · / commands · @ files · ! shell" in row for row in rows_of(app))
 
