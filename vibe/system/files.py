@@ -303,7 +303,7 @@ def regular_bytes(path: Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
+def entries_of(folder: str | Path | int) -> list[os.DirEntry[str]]:
     """Return the entries of a folder, or none if it does not exist or can't be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         return list(entries)

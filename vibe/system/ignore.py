@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from vibe.system.files import entries_of, text_of
+from vibe.system.files import entries_of, folder_below, opened, text_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -103,7 +104,7 @@ class Walk(Struct, frozen=True, kw_only=True):
 def walk_files(
     root: Path, start: Path, *, use_ignores: bool, ignores: Ignores | None = None, own: Iterable[Path] = ()
 ) -> Iterator[Path]:
-    """Yield the regular files at or below ``start``, sorted by name, without following links.
+    """Yield the regular files at or below ``start``, which is resolved, sorted by name, without following links.
 
     ``start`` itself is never ignored, whatever the rules say about it or the folders above it. Files with patterns are
     obeyed as git and ripgrep do it, including those in folders above ``root``. ``own`` places are left out. Blocks.
@@ -120,7 +121,7 @@ def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[P
     Empty if the folder can't be read. Blocks.
     """
     walk = start_walk(root, folder, None, own, use_ignores=use_ignores).entering(folder)
-    return [Path(entry.path) for entry in _entries(folder, walk)]
+    return [folder / entry.name for entry in _entries(folder, walk)]
 
 
 def start_walk(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Walk:
@@ -150,18 +151,30 @@ def _names(ignores: Ignores) -> re.Pattern[str]:
 
 def _entries(folder: Path, walk: Walk) -> Iterator[os.DirEntry[str]]:
     """Yield the entries that the rules leave."""
-    for entry in sorted(entries_of(folder), key=lambda entry: entry.name.encode(errors="surrogateescape")):
-        if not walk.leaves_out(Path(entry.path), is_folder=entry.is_dir(follow_symlinks=False)):
+    for entry in sorted(_entries_at(folder), key=lambda entry: entry.name.encode(errors="surrogateescape")):
+        if not walk.leaves_out(folder / entry.name, is_folder=entry.is_dir(follow_symlinks=False)):
             yield entry
+
+
+def _entries_at(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a resolved folder, or none if it can't be read or others put a link on the way to it."""
+    entries: list[os.DirEntry[str]] = []
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    below = folder_below("/", folder.relative_to("/"))
+    with suppress(OSError), below as (above, name), opened(name, flags, above) as descriptor:
+        entries = entries_of(descriptor)
+        for entry in entries:
+            entry.is_dir(follow_symlinks=False)  # some file systems have to be asked, and it is remembered
+    return entries
 
 
 def _walk(folder: Path, above: Walk) -> Iterator[Path]:
     walk = above.entering(folder)
     for entry in _entries(folder, walk):
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), walk)
+            yield from _walk(folder / entry.name, walk)
         elif entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
+            yield folder / entry.name
 
 
 def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:

@@ -8,11 +8,17 @@ import sys
 import time
 import unicodedata
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.fakes.swapping import swapping
+from tests.unit.core.tools.builtins.calling import Caller, make
+from vibe.core.tools.builtins.glob import Glob
+from vibe.core.tools.builtins.list_dir import ListDir
+from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import VibeError
@@ -228,3 +234,25 @@ def test_a_file_swapped_for_a_link_between_check_and_use_is_never_read_through(b
             except VibeError:
                 seen.add("refused")
     assert seen == {"done", "refused"}
+
+
+async def test_no_listing_shows_what_a_link_leads_to_that_others_put_in_place_of_a_folder(base: Path) -> None:
+    root, link = base / "work", base / "work" / "link"
+    (root / "docs").mkdir()
+    (root / "docs" / "inside.txt").write_bytes(INSIDE)
+    (base / "outside" / "beyond.txt").touch()
+    (base / "outside" / "inside.txt").write_bytes(b"x" * 12345)
+    link.symlink_to(base / "outside")
+    tools: list[tuple[Any, dict[str, Any]]] = [
+        (make(ListDir), {"path": "docs"}),
+        (make(Glob), {"pattern": "docs/*"}),
+        (make(Glob), {"pattern": "*.txt"}),
+    ]
+    seen: set[str] = set()
+    with swapping(root / "docs", link):
+        for _ in range(300):
+            for tool, words in tools:
+                with suppress(ToolError):
+                    seen.add(tool.format_result(await Caller(root=root).call(tool, **words)))
+    assert not [shown for shown in seen if "beyond.txt" in shown or "12345" in shown]
+    assert [shown for shown in seen if "inside.txt" in shown]

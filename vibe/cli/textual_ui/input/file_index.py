@@ -208,6 +208,7 @@ def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
 
 
 def _walked(root: Path, is_over: Callable[[], bool]) -> Iterator[str]:
+    root = root.resolve()
     files = takewhile(lambda _: not is_over(), walk_files(root, root, use_ignores=True))
     return (file.relative_to(root).as_posix() for file in files)
 

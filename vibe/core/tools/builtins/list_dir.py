@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
 from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
+from vibe.core.tools.files.text_files import folder_of
 from vibe.core.tools.workspace import Workspace
 from vibe.system.ignore import list_entries
 from vibe.system.own_places import is_placeholder
@@ -64,17 +65,18 @@ def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
     folder = workspace.folder(args.path)
     own = workspace.own_places.below(workspace.root)
     found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)
-    return [*filter(None, map(_line, found))]
+    with folder_of(folder / "entry", workspace.relative(folder)) as descriptor:
+        return [*filter(None, (_line(entry.name, descriptor) for entry in found))]
 
 
-def _line(entry: Path) -> str:
+def _line(entry: str, folder: int) -> str:
     """Return the line for an entry, or an empty string for a placeholder that only exists while commands run."""
-    name = printable(entry.name)
+    name = printable(entry)
     try:
-        found = entry.lstat()
+        found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
     except OSError:  # The entry is gone by now.
         return name
-    if is_placeholder(found, entry.name):
+    if is_placeholder(found, entry):
         return ""
     mark = "@" if stat.S_ISLNK(found.st_mode) else "/" if stat.S_ISDIR(found.st_mode) else f"  {found.st_size}"
     return f"{name}{mark}"

@@ -197,7 +197,7 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
     Raises:
         FileAccessError: it is missing (the message offers similar names), not a file, or not readable.
     """
-    with _folder(path, name) as folder:
+    with folder_of(path, name) as folder:
         require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
         descriptor = os.open(path.name, READ, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
@@ -211,7 +211,7 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     Raises:
         FileAccessError: something exists there already, or it can't be written.
     """
-    with _folder(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
+    with folder_of(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
         try:
             draft.place(path.name)
         except FileExistsError:
@@ -233,7 +233,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
         if not os.access(path.name, os.W_OK, dir_fd=folder):
             raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
 
-    with _folder(path, name) as folder:
+    with folder_of(path, name) as folder:
         found = _stat(path.name, folder)
         if found is not None:
             require_regular(found, name)
@@ -279,7 +279,7 @@ def relink(path: Path, other: Path, old: os.stat_result) -> bool:
     """
     draft = f".{other.name[:NAME_CHARACTERS]}.{os.urandom(6).hex()}.tmp"
     try:
-        with _folder(path, path.name) as source, _folder(other, other.name) as folder:
+        with folder_of(path, path.name) as source, folder_of(other, other.name) as folder:
             found = _stat(other.name, folder)
             if found is None or not os.path.samestat(found, old) or os.path.samestat(old, path.lstat()):
                 return found is not None
@@ -320,10 +320,11 @@ def read_whole(files: Files, path: Path, name: str) -> bytes:
 
 
 @contextmanager
-def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None, None]:
+def folder_of(path: Path, name: str, *, make: bool = False) -> Generator[int, None, None]:
     """Open the folder of a resolved path, reached name by name without following a link.
 
-    Errors of the system, here or in the block, are raised as FileAccessError.
+    Raises:
+        FileAccessError: it can't be opened, or the system reports an error in the block.
     """
     mapped = os_error_as(lambda error: _access_error(error, path, name))
     with mapped, folder_below("/", path.relative_to("/"), make=make) as (folder, _):
