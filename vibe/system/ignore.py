@@ -150,22 +150,16 @@ def _names(ignores: Ignores) -> re.Pattern[str]:
 
 
 def _entries(folder: Path, walk: Walk) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries that the rules leave."""
-    for entry in sorted(_entries_at(folder), key=lambda entry: entry.name.encode(errors="surrogateescape")):
-        if not walk.leaves_out(folder / entry.name, is_folder=entry.is_dir(follow_symlinks=False)):
-            yield entry
-
-
-def _entries_at(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a resolved folder, or none if it can't be read or others put a link on the way to it."""
+    """Yield the entries that the rules leave; none if others have put a link on the way to the folder by now."""
     entries: list[os.DirEntry[str]] = []
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     below = folder_below("/", folder.relative_to("/"))
-    with suppress(OSError), below as (above, name), opened(name, flags, above) as descriptor:
-        entries = entries_of(descriptor)
+    with suppress(OSError), below as (above, name), opened(name, os.O_DIRECTORY | os.O_NOFOLLOW, above) as descriptor:
+        entries = sorted(entries_of(descriptor), key=lambda entry: entry.name.encode(errors="surrogateescape"))
         for entry in entries:
             entry.is_dir(follow_symlinks=False)  # some file systems have to be asked, and it is remembered
-    return entries
+    for entry in entries:
+        if not walk.leaves_out(folder / entry.name, is_folder=entry.is_dir(follow_symlinks=False)):
+            yield entry
 
 
 def _walk(folder: Path, above: Walk) -> Iterator[Path]:

@@ -335,11 +335,9 @@ class _Drawing:
             self._cut = True
             return above
         look = (above or start_walk(self._root, path, None, self._own, use_ignores=True)).entering(path)
-        try:
-            with os.scandir(path) as entries:
-                found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in islice(entries, MAX_ENTRIES_READ)}
-        except OSError:
-            return look
+        found: dict[str, bool] = {}
+        with suppress(OSError), os.scandir(path) as entries:
+            found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in islice(entries, MAX_ENTRIES_READ)}
         for name, is_folder in found.items():
             if not look.leaves_out(path / name, is_folder=is_folder):
                 folder.inside.setdefault(name, _Folder(on_disk=True) if is_folder else None)

@@ -203,12 +203,11 @@ def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
         return is_stale() or time.monotonic() > deadline
 
     ripgrep = find_ripgrep({})
-    names = _walked(root, is_over) if ripgrep is None else _listed(ripgrep, root, is_over)
+    names = _walked(root.resolve(), is_over) if ripgrep is None else _listed(ripgrep, root, is_over)
     yield from islice(names, MOST_FILES)
 
 
 def _walked(root: Path, is_over: Callable[[], bool]) -> Iterator[str]:
-    root = root.resolve()
     files = takewhile(lambda _: not is_over(), walk_files(root, root, use_ignores=True))
     return (file.relative_to(root).as_posix() for file in files)
 
