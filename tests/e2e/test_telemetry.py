@@ -53,6 +53,7 @@ def test_a_run_is_one_tree_and_its_journal_is_the_same_one_without_texts(vibe: V
     [root] = received.named("invoke_workflow ")
     assert (root.trace_id.hex(), root.parent_span_id.hex()) == (TRACE, PARENT)
     assert {header["authorization"] for header in received.headers} == {"Bearer a,b=c"}
+    assert received.paths.count("/v1/metrics") == 1
 
     [journal] = vibe.home.glob("run/*/journal.jsonl")
     with otlp_receiver() as later:
@@ -152,6 +153,7 @@ def test_a_receiver_that_takes_spans_but_no_metrics_costs_one_warning(vibe: Vibe
     _configure(vibe, received.address)
     [warning] = _demo(vibe)["warnings"]
     assert warning.endswith(f"{received.address} takes spans, but no metrics")
+    assert received.paths.count("/v1/metrics") == 1
     assert received.named("invoke_workflow")
 
 

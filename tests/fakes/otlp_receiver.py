@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Received:
-    """The telemetry received: spans, metrics by name, the headers of each request, and schema URLs.
+    """The telemetry received: spans, metrics by name, the paths and headers of the requests, and schema URLs.
 
     Requests are answered while ``answers`` is set.
     """
@@ -23,12 +23,14 @@ class Received:
         self.status = self.metrics_status = 200
         self.spans: list[Any] = []
         self.metrics: dict[str, Any] = {}
+        self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.schemas: set[str] = set()
         self.answers = Event()
         self.answers.set()
 
     def take(self, path: str, body: bytes) -> None:
+        self.paths.append(path)
         if path == "/v1/traces":
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 for scope in resource.scope_spans:

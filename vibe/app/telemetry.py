@@ -29,7 +29,7 @@ try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -169,6 +169,16 @@ class _CountingExporter(OTLPSpanExporter):
         return result
 
 
+class _MetricExporter(OTLPMetricExporter):
+    """Sends metrics unless it ``is_silent``: there is nothing new, or nobody who takes it."""
+
+    is_silent = False
+
+    def export(self, *args: Any, **options: Any) -> MetricExportResult:
+        """Send the metrics."""
+        return MetricExportResult.SUCCESS if self.is_silent else super().export(*args, **options)  # pyright: ignore[reportUnknownMemberType]  untyped there
+
+
 class _OpenSpan(Struct, kw_only=True):
     """A span that has not ended.
 
@@ -230,7 +240,7 @@ class Telemetry:
             BatchSpanProcessor(self._exporter, max_queue_size=MOST_QUEUED, max_export_batch_size=BATCH)
         )
         self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
-        self._metrics = OTLPMetricExporter(f"{endpoint}/v1/metrics", **to)
+        self._metrics = _MetricExporter(f"{endpoint}/v1/metrics", **to)
         readers = [] if is_export else [PeriodicExportingMetricReader(self._metrics)]
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
@@ -245,6 +255,7 @@ class Telemetry:
         """
         self._last = event.ts or self._last
         if handle := self._handlers.get(type(event)):
+            self._metrics.is_silent = False
             handle(self, event)
         if self._is_export and self._ended - self._exporter.taken >= MOST_QUEUED // 2:  # a full queue would drop some
             self._provider.force_flush()
@@ -257,15 +268,15 @@ class Telemetry:
             EnvironmentFailure: the receiver did not take it.
         """
         for key in reversed(tuple(self._open)):
+            self._metrics.is_silent = False
             self._end(key, self._open[key].ended or self._last)
         if not self._is_export:
             self._link.until = time.monotonic() + LAST_SECONDS
         self._provider.force_flush()
         self._provider.shutdown()
         self._exporter.lost = self._exporter.taken < self._ended
-        if not self._exporter.lost:
-            self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         self._check()
+        self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         if not self._link.is_taken:  # it has sent the metrics last; each request has all that came before, too
             raise EnvironmentFailure(f"{self._endpoint} takes spans, but no metrics")
 
@@ -279,6 +290,7 @@ class Telemetry:
         self._provider.force_flush()
         self._check()
         self._meters.force_flush(SEND_SECONDS * 1000)
+        self._metrics.is_silent = True
         self._link.until = math.inf
         if not self._link.is_taken:  # nothing more will be heard
             self.close()
@@ -287,7 +299,7 @@ class Telemetry:
         taken = self._exporter.taken
         if self._exporter.lost:
             # First the exporter, so that the others wait for no receiver.
-            self._metrics.shutdown()  # pyright: ignore[reportUnknownMemberType]  untyped there
+            self._metrics.is_silent = True
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
             self._provider.shutdown()
             problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans"
@@ -402,8 +414,7 @@ class Telemetry:
         if isinstance(event, e.PromptEndedEvent):
             key = self._prompts.pop(event.prompt_id, key)
         self._end_answered_call(key)
-        opened = self._open.get(key)
-        if opened is not None:
+        if opened := self._open.get(key):
             for each in [each for each in self._open if each[1:2] == key[1:2] and each[0] in {CHAT, TOOL}]:
                 self._end(each, event.ts, "cancelled")
             error = "" if event.outcome == "completed" else event.reason or event.outcome
@@ -412,8 +423,7 @@ class Telemetry:
 
     def _add_message(self, event: e.Event, role: str, text: str) -> None:
         """Keep a message for the agent's next model call."""
-        opened = self._open.get(_agent(event))
-        if opened is not None and self._content:
+        if self._content and (opened := self._open.get(_agent(event))):
             opened.said.append(_message(role, text))
 
     def _model(self, event: e.ModelStartedEvent) -> None:
@@ -422,37 +432,31 @@ class Telemetry:
         attrs: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": event.model}
         provider = PROVIDERS.get(event.provider, event.provider) or None
         attrs |= {"gen_ai.provider.name": provider, "gen_ai.request.stream": True}
-        opened = self._open.get(agent)
-        if opened is not None:
+        if opened := self._open.get(agent):
             opened.attrs |= {"gen_ai.provider.name": provider, "gen_ai.request.model": event.model}
             attrs["gen_ai.input.messages"] = _content(opened.said) if self._content else None
             opened.said = []
-        self._begin((CHAT, *agent[1:]), f"chat {event.model}", event, attrs, above=self._place(event))
+        self._begin(_chat(agent), f"chat {event.model}", event, attrs, above=self._place(event))
 
     def _model_ended(self, event: e.ModelEndedEvent) -> None:
-        opened = self._open.get((CHAT, *_agent(event)[1:]))
-        if opened is None:
-            return
-        opened.ended = event.ts
-        opened.attrs |= {"gen_ai.response.time_to_first_chunk": event.first_token_s}
-        if event.status != "ok":
-            self._end((CHAT, *_agent(event)[1:]), event.ts, event.status)
+        key = _chat(_agent(event))
+        if opened := self._open.get(key):
+            opened.ended = event.ts
+            opened.attrs |= {"gen_ai.response.time_to_first_chunk": event.first_token_s}
+            if event.status != "ok":
+                self._end(key, event.ts, event.status)
 
     def _answered(self, event: e.AssistantEvent) -> None:
-        opened = self._open.get((CHAT, *_agent(event)[1:]))
-        if opened is not None:
-            opened.attrs |= {"gen_ai.response.finish_reasons": (event.finish_reason,)}
-            if self._content:
-                opened.attrs["gen_ai.output.messages"] = _content([_message("assistant", event.text)])
+        if opened := self._open.get(_chat(_agent(event))):
+            said = _content([_message("assistant", event.text)]) if self._content else None
+            opened.attrs |= {"gen_ai.response.finish_reasons": (event.finish_reason,), "gen_ai.output.messages": said}
 
     def _usage(self, event: e.UsageEvent) -> None:
         agent = _agent(event)
-        opened = self._open.get(agent)
-        if opened is not None:
+        if opened := self._open.get(agent):
             opened.tokens = [opened.tokens[0] + event.prompt_tokens, opened.tokens[1] + event.completion_tokens]
         counts = dict(zip(TOKENS, (event.prompt_tokens, event.completion_tokens, event.cached_tokens), strict=True))
-        chat = self._open.get((CHAT, *agent[1:]))
-        if chat is not None:
+        if chat := self._open.get(_chat(agent)):
             chat.attrs |= {f"gen_ai.usage.{kind}": count for kind, count in counts.items()}
             chat.attrs |= {"vibe.cost_usd": event.cost_usd}
         attrs = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
@@ -462,9 +466,8 @@ class Telemetry:
 
     def _end_answered_call(self, agent: _Key) -> None:
         """End the model call of an agent if the model has answered."""
-        key = (CHAT, *agent[1:])
-        opened = self._open.get(key)
-        if opened is not None and opened.ended is not None:
+        key = _chat(agent)
+        if (opened := self._open.get(key)) and opened.ended is not None:
             self._end(key, opened.ended)
 
     # --- tools and requests
@@ -535,6 +538,11 @@ class Telemetry:
 def _agent(event: e.Event) -> _Key:
     """Return the key of the agent that an event is about. A conversation's own agent has only its session's id."""
     return (AGENT, event.subagent_id or f"/{event.session_id}")
+
+
+def _chat(agent: _Key) -> _Key:
+    """Return the key of an agent's model call."""
+    return (CHAT, *agent[1:])
 
 
 def _tool(event: e.ToolCallEvent | e.ToolResultEvent) -> _Key:
