@@ -34,9 +34,12 @@ def tool(name: str, schema: Any = OBJECT, **more: Any) -> dict[str, Any]:
 
 
 def listed(cursor: str | None) -> dict[str, Any]:
-    if FAULT == "pages":
+    if FAULT in {"pages", "endless"}:
         page = int(cursor or 0)
-        return {"tools": [tool(f"tool{page}")], **({"nextCursor": str(page + 1)} if page < 4 else {})}
+        return {
+            "tools": [tool(f"tool{page}")],
+            **({"nextCursor": str(page + 1)} if page < 4 or FAULT == "endless" else {}),
+        }
     if FAULT == "many":
         return {"tools": [tool(f"tool{number:04}") for number in range(2_000)]}
     if FAULT == "bad-list":

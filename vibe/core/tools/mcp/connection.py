@@ -281,7 +281,8 @@ class ServerConnection:
                     before = self.tools
                     self.tools, self.state.resources = await self._list_offers(client)
                     self.instructions = client.instructions or ""
-                    self.prompts = await self._list_extra("prompts", list_prompts, client)
+                    self.prompts = await self._list_extra("prompts", list_prompts(client, self._refused))
+                    self.state.unusable = tuple(self._refused)
                     start_scope.deadline, started = math.inf, True
                     self._client = client
                     self._set_status(ServerStatus.READY)
@@ -324,10 +325,9 @@ class ServerConnection:
                 self._stale = False
                 with anyio.fail_after(self.config.startup_timeout_sec):
                     tools, resources = await self._list_offers(self._client)
-                if (tools, resources) == (self.tools, self.state.resources):
-                    continue
-                self.tools, self.state.resources = tools, resources
-                await self._notify_change()
+                if (tools, resources) != (self.tools, self.state.resources):
+                    self.tools, self.state.resources = tools, resources
+                    await self._notify_change()
             if self._relisted is not None:
                 self._relisted.set()
                 self._relisted = None
@@ -340,15 +340,15 @@ class ServerConnection:
         """Return the tools to offer, and the number of resources, which one more tool reads."""
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
+        resources = len(await self._list_extra("resources", list_resources(client, self._refused)))
         self.state.unusable = tuple(self._refused)
-        resources = len(await self._list_extra("resources", list_resources, client))
         reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
-    async def _list_extra(self, what: str, ask: Send[tuple[T, ...]], client: Client) -> tuple[T, ...]:
+    async def _list_extra(self, what: str, asked: Awaitable[tuple[T, ...]]) -> tuple[T, ...]:
         try:
             with anyio.move_on_after(EXTRAS_SECONDS):
-                return await ask(client)
+                return await asked
         except (ValueError, protocol_error()) as error:
             logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
         return ()  # The server's tools can be used all the same.
@@ -405,7 +405,7 @@ class ServerConnection:
 
     async def list_resources(self) -> tuple[str, ...]:
         """Return a line for each resource of the server. Raises as ``prompt_text`` does."""
-        return await self._request("resources/list", list_resources)
+        return await self._request("resources/list", lambda client: list_resources(client, []))
 
     async def read_resource(self, uri: str, ask: UserInput | None = None) -> ReadResourceResult:
         """Return a resource. ``ask`` is as in ``call``. Raises as ``prompt_text`` does."""

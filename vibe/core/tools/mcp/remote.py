@@ -109,8 +109,11 @@ MOST_PAGES = 100
 Page = TypeVar("Page", bound="PaginatedResult")
 
 
-async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[Page]:
-    """Yield the pages of a list. ``ask`` fetches one by its cursor, the first by None."""
+async def pages(ask: Callable[[str | None], Awaitable[Page]], refused: list[str]) -> AsyncGenerator[Page]:
+    """Yield the pages of a list. ``ask`` fetches one by its cursor, the first by None.
+
+    ``refused`` gets a sentence if there are more than are read.
+    """
     cursor, seen = None, {None, ""}
     for _ in range(MOST_PAGES):
         page = await ask(cursor)
@@ -118,6 +121,7 @@ async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[
         if page.next_cursor in seen:
             return
         seen.add(cursor := page.next_cursor)
+    refused.append(f"what follows on later pages of a list, of which only {MOST_PAGES} are read")
 
 
 def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:
@@ -142,10 +146,9 @@ async def list_tools(
     tools: dict[str, RemoteTool] = {}
     if client.server_capabilities.tools is None:
         return ()
-    async for page in pages(lambda cursor: client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))):
-        for tool in page.tools:
-            if not allows(tool.name):
-                continue
+    ask = client.session.list_tools
+    async for page in pages(lambda cursor: ask(params=PaginatedRequestParams(cursor=cursor)), refused):
+        for tool in (tool for tool in page.tools if allows(tool.name)):
             hints = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
             try:
                 tools.setdefault(tool.name, remote_tool(tool.name, tool.description, tool.input_schema, hints))
@@ -166,18 +169,18 @@ ABOUT_LENGTH = 200
 """The most characters of a resource's description."""
 
 
-async def list_resources(client: Client) -> tuple[str, ...]:
+async def list_resources(client: Client, refused: list[str]) -> tuple[str, ...]:
     """Return a server's resources, then its resource templates, in its own order, as lines for a model to choose from.
 
-    Each begins with the uri. The uri of a template has names in braces to fill in.
+    Each begins with the uri. The uri of a template has names in braces to fill in. ``refused`` is as in ``pages``.
     """
     if client.server_capabilities.resources is None:
         return ()
     found: dict[str, str] = {}
-    async for page in pages(lambda cursor: client.list_resources(cursor=cursor)):
+    async for page in pages(lambda cursor: client.list_resources(cursor=cursor), refused):
         for listed in page.resources:
             _add(found, listed.uri, listed.title or listed.name, listed.mime_type, listed.description)
-    async for page in pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
+    async for page in pages(lambda cursor: client.list_resource_templates(cursor=cursor), refused):
         for listed in page.resource_templates:
             _add(found, listed.uri_template, listed.title or listed.name, listed.mime_type, listed.description)
     return tuple(found.values())[:MOST_RESOURCES]
@@ -223,12 +226,12 @@ class RemotePrompt(Struct, frozen=True, kw_only=True):
     required: frozenset[str] = frozenset()
 
 
-async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
-    """Return the prompts of a server whose names can be typed, sorted by name."""
+async def list_prompts(client: Client, refused: list[str]) -> tuple[RemotePrompt, ...]:
+    """Return the prompts of a server whose names can be typed, sorted by name. ``refused`` is as in ``pages``."""
     if client.server_capabilities.prompts is None:
         return ()
     found: dict[str, RemotePrompt] = {}
-    async for page in pages(lambda cursor: client.list_prompts(cursor=cursor)):
+    async for page in pages(lambda cursor: client.list_prompts(cursor=cursor), refused):
         for listed in page.prompts:
             given = listed.arguments or []
             names = [listed.name, *(argument.name for argument in given)]

@@ -230,6 +230,14 @@ async def test_a_page_that_can_not_be_asked_for_is_told(tmp_path: Path) -> None:
     assert (state.tools, state.unusable) == (("says_echo",), ("what follows on its next page: nextCursor is not text",))
 
 
+async def test_a_list_that_goes_on_after_the_pages_that_are_read_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("endless")) as rig:
+        state = rig.state("endless")
+
+    assert len(state.tools) == 100
+    assert state.unusable == ("what follows on later pages of a list, of which only 100 are read",)
+
+
 async def test_odd_names_and_schemas_are_mended_or_told(tmp_path: Path) -> None:
     async with running(tmp_path, faulty("odd-tools"), faulty("bad-list"), faulty("pages")) as rig:
         odd, bad, pages = (rig.state(name) for name in ("odd-tools", "bad-list", "pages"))

@@ -101,5 +101,7 @@ async def test_pages_end_where_they_lead_back(cursors: list[str | None]) -> None
         asked.append(cursor)
         return ListToolsResult(tools=[], next_cursor=(cursors * 99)[len(asked) - 1])
 
-    assert len([page async for page in pages(ask)]) == len(cursors)
+    refused: list[str] = []
+    assert len([page async for page in pages(ask, refused)]) == len(cursors)
+    assert refused == []
     assert asked == [None, *cursors[:-1]]
