@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Final
 
@@ -94,16 +95,13 @@ def wrapped(text: str, style: str = "", most: int = 4) -> list[Line]:
 
 def picker_lines(picker: Picker, state: PickState, cols: int, rows: int) -> list[Line]:
     """Return the picker as ``rows`` lines of ``cols`` cells."""
-    room = max(1, rows - FRAME)
-    of_list = list_room(picker, cols, rows)
-    left, shown = cols - 1, list[Line]()
+    room, empty = max(1, rows - FRAME), Line()
+    preview = [[("  ", ""), *line] for line in state.preview if line or cols >= WIDE]
+    left, right = cols - 1, list[Line]()
     if picker.preview is not None and cols >= WIDE:
-        left, shown = int(cols * LIST_SHARE), [[("  ", ""), *line] for line in state.preview[:room]]
-    right = shown + [[]] * (of_list - len(shown))
-    body = [[*row, *more] for row, more in zip(_list(state, left, of_list), right, strict=True)]
-    if of_list < room:
-        below = [[("  ", ""), *line] for line in state.preview if line][: room - of_list]
-        body += below + [[]] * (room - of_list - len(below))
+        left, right = int(cols * LIST_SHARE), preview[:room]
+    listed = [*_list(state, left, list_room(picker, cols, rows)), *preview][:room]
+    body = [[*row, *more] for row, more, _ in zip_longest(listed, right, [empty] * room, fillvalue=empty)]
     typed = [] if state.query else [("type to filter", "muted")]
     head = [(f" {picker.title}  ", "bold"), (state.query, ""), ("▏", "accent"), *typed]
     lines = [spread(head, [(f"{len(state.rows)} ", "muted")], cols), [], *body, [], _keys(picker, state, cols)]

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from anyio import to_thread
 from textual.app import App
@@ -49,7 +48,7 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
     handlers = {
         "attach": partial(_attach, stage),
         "find": partial(_find, stage),
-        "review": partial(_review, app, {}),
+        "review": partial(review_changes, partial(choice_of, app)),
         "setup": partial(_set_up, stage),
         "theme": partial(_theme, app),
     }
@@ -106,10 +105,6 @@ async def _find(stage: ChatScreen, _talk: Talk, typed: TypedCommand) -> None:
         raise UsageError("/find WORDS: say what to look for")
     if not await stage.presenter.find(typed.rest):
         raise UsageError("/find: not found in this conversation")
-
-
-async def _review(app: App[None], drafts: dict[str, Any], talk: Talk, typed: TypedCommand) -> None:
-    await review_changes(partial(choice_of, app), drafts, talk, typed.rest)
 
 
 async def _set_up(stage: ChatScreen, talk: Talk, typed: TypedCommand) -> None:

@@ -17,7 +17,7 @@ from vibe.cli.textual_ui.screens.review_screen import ReviewScreen, review_chang
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
 from vibe.front.review import ReviewDraft
-from vibe.front.slash.command import SlashCommand
+from vibe.front.slash.command import SlashCommand, TypedCommand
 from vibe.front.slash.table import ON_SCREEN, SlashTable
 from vibe.system.errors import UsageError, VibeError
 from vibe.view.view import ANEW
@@ -463,24 +463,33 @@ async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig)
 async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_the_line(rig: Rig) -> None:
     async with changing(rig) as talk:
         a, b = ("", "a.txt", 1), ("", "b.txt", 1)
-        drafts = {talk.conversation.session_id: ReviewDraft(rejected={b: False}, comments={(a, 3): (2, "in words")})}
-        asked: list[ReviewScreen] = []
+        draft = ReviewDraft(rejected={b: False}, comments={(a, 3): (2, "in words")})
+        asked: list[ReviewDraft] = []
+
+        async def later(screen: ReviewScreen) -> bool:
+            screen.draft.rejected.update(draft.rejected)
+            screen.draft.comments.update(draft.comments)
+            raise TimeoutError
 
         async def ask(screen: ReviewScreen) -> bool:
-            asked.append(screen)
-            return True
+            asked.append(screen.draft)
+            return len(asked) == 1
 
-        await review_changes(ask, drafts, talk, "")
+        with pytest.raises(TimeoutError):
+            await review_changes(later, talk, TypedCommand(name="review"))
+        await review_changes(ask, talk, TypedCommand(name="review"))
+        assert asked == [draft], "what was set was kept when the review was left, however that was"
         assert talk.said == ["deleted b.txt"]
         assert (rig.folder / "a.txt").read_text() == "one\n2\nthree\n", "only what was given back went back"
         assert not (rig.folder / "b.txt").exists()
         assert talk.suggested.endswith("a.txt, lines 2 to 3:\n> 2\n> three\nin words")
-        assert drafts == {}
+        await review_changes(ask, talk, TypedCommand(name="review"))
+        assert asked[1:] == [ReviewDraft()], "what was sent is not kept"
         await talk.do("/undo")
         with pytest.raises(UsageError, match="no file has changed in this conversation"):
-            await review_changes(ask, drafts, talk, "chat")
+            await review_changes(ask, talk, TypedCommand(name="review", rest="chat"))
 
-    assert len(asked) == 1
+    assert len(asked) == 2
 
 
 async def test_the_changes_of_a_conversation_are_one_diff(rig: Rig) -> None:

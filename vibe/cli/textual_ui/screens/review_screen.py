@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
 
-from anyio import to_thread
-from msgspec import Struct
+from anyio import CancelScope, to_thread
+from msgspec import MsgspecError, Struct, msgpack
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,10 +21,10 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ipc.events import PlanToldEvent, ReviewComment
-from planner.store.folder import plans_in
+from planner.store.folder import find_plan, plans_in
 from subagents.step.prompts import told_message
 from vibe.app.plan.review import ChangedFile, FileState, PlanReview, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
@@ -35,11 +37,12 @@ from vibe.core.tools.edits import FileDiff
 from vibe.front import review
 from vibe.front.cells import fit
 from vibe.front.listings import restored_lines
-from vibe.front.review import ReviewDraft, ReviewRow, key_of
-from vibe.front.slash.command import Talk
+from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of
+from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.plan_proposal import go_on
 from vibe.system.errors import UsageError
+from vibe.system.files import regular_bytes, replace_file, writing
 from vibe.system.plain_text import one_line
 
 LIST_FROM = 70
@@ -54,8 +57,8 @@ class ReviewSheet(ScrollView, can_focus=True):
         priority_binding("down", "screen.file(1)", "next file"),
         priority_binding("k", "screen.line(-1)", "line before"),
         priority_binding("j", "screen.line(1)", "next line"),
-        priority_binding("shift+up", "screen.more(-1)", "with the line before"),
-        priority_binding("shift+down", "screen.more(1)", "with the next line"),
+        priority_binding("shift+up", "screen.line(-1, 1)", "with the line before"),
+        priority_binding("shift+down", "screen.line(1, 1)", "with the next line"),
         priority_binding("a", "screen.accept", "accept the file"),
         priority_binding("x", "screen.reject", "give the file back"),
         priority_binding("c", "screen.comment", "comment on the line"),
@@ -200,10 +203,11 @@ class ReviewScreen(Screen[bool]):
     def __init__(self, review: PlanReview | ChatReview, draft: ReviewDraft) -> None:
         super().__init__()
         self._review = review
-        self._draft = draft
+        self.draft = draft
         self._warning = ""
-        self._lines = (0, 0)
-        """The first and last line of the comment that is being written."""
+        self._place: tuple[FileKey, int] = (("", "", 0), 0)
+        self._first = 0
+        """The first line of the comment at ``_place``, which is being written."""
         self._sheet = ReviewSheet(review.changes, draft)
         self._input = OneLine(select_on_focus=False)
 
@@ -224,15 +228,14 @@ class ReviewScreen(Screen[bool]):
     @on(ReviewSheet.Renewed)
     def draw(self) -> None:
         """Draw everything but the diffs."""
-        changes, draft, cols = self._review.changes, self._draft, self.size.width - 2
+        changes, draft, cols = self._review.changes, self.draft, self.size.width - 2
         self.query_one("#title", Static).update(drawn(review.draw_title(self._review.goal, changes, draft, cols)))
         keys = fit([(one_line(self._warning, cols), "warn")], cols) if self._warning else review.draw_keys(draft, cols)
         self.query_one("#keys", Static).update(drawn(keys))
         self._warning = ""
         files = self.query_one("#files", Static)
         files.display = cols >= LIST_FROM
-        width, height = files.content_size
-        shown = review.draw_files(changes, draft, self._at[0].file, (width, height))
+        shown = review.draw_files(changes, draft, self._at[0].file, files.content_size)
         files.update(Content("\n").join(map(drawn, shown)))
 
     def action_file(self, by: int) -> None:
@@ -240,25 +243,21 @@ class ReviewScreen(Screen[bool]):
         self._sheet.mark_file(max(0, min(len(self._review.changes) - 1, self._at[0].file + by)))
         self.draw()
 
-    def action_line(self, by: int) -> None:
-        """Go to another line."""
-        self._sheet.mark_line(by)
+    def action_line(self, by: int, more: int = 0) -> None:
+        """Go to another line, or with ``more`` (1) extend or shrink the marked lines by it."""
+        self._sheet.mark_line(by, more=bool(more))
         self.draw()
-
-    def action_more(self, by: int) -> None:
-        """Extend or shrink the marked lines by one."""
-        self._sheet.mark_line(by, more=True)
 
     def action_accept(self) -> None:
         """Accept the current file, or take that back."""
-        key, draft = key_of(self._at[1]), self._draft
+        key, draft = key_of(self._at[1]), self.draft
         draft.rejected.pop(key, None)
         draft.accepted ^= {key}
         self._sheet.renew()
 
     def action_reject(self) -> None:
         """Reject the current file, which gives it back, or take that back; warn if others have changed it since."""
-        change, draft = self._at[1], self._draft
+        change, draft = self._at[1], self.draft
         key = key_of(change)
         draft.accepted.discard(key)
         if draft.rejected.pop(key, None) is None and change.standing is not FileState.REJECTED:
@@ -275,26 +274,25 @@ class ReviewScreen(Screen[bool]):
             self._warning = "this file has no line to comment on"
             self.draw()
             return
-        draft, place = self._draft, (key_of(self._at[1]), lines[-1])
-        first, text = draft.comments.get(place, (lines[0], ""))
-        first = lines[0] if lines[1:] else first
-        self._lines = (first, lines[-1])
+        self._place = key_of(self._at[1]), lines[-1]
+        first, text = self.draft.comments.get(self._place, (lines[0], ""))
+        first = self._first = lines[0] if lines[1:] else first
         which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"
         self._input.placeholder = f"your comment on {which}"
         self._input.value = text
         self.add_class("commenting")
         self.set_focus(self._input)
 
-    def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Save the comment; a blank one removes it."""
-        message.stop()
-        draft, (first, last) = self._draft, self._lines
-        place = key_of(self._at[1]), last
-        draft.comments.pop(place, None)
-        if message.value.strip():
-            draft.comments[place] = first, message.value.strip()
+    def on_input_changed(self) -> None:
+        """Keep the comment as far as it is typed; a blank one is none."""
+        text = self._input.value.strip()  # a message may come late, when this is the next comment
+        self.draft.comments.pop(self._place, None)
+        if text:
+            self.draft.comments[self._place] = self._first, text
+
+    def on_input_submitted(self) -> None:
+        """Go back to the diffs."""
         self.action_later()
-        self._sheet.renew()
 
     def action_sides(self) -> None:
         """Toggle between texts side by side and below each other."""
@@ -303,25 +301,29 @@ class ReviewScreen(Screen[bool]):
 
     def action_apply(self) -> None:
         """Close, to send the comments and give back the rejected files if there are any."""
-        self.dismiss(bool(self._draft.comments or self._draft.rejected))
+        self.dismiss(bool(self.draft.comments or self.draft.rejected))
 
     def action_later(self) -> None:
         """Go back from a comment to the diffs, and from there to the chat; the draft is kept."""
         if self.has_class("commenting"):
+            self.on_input_changed()
             self.remove_class("commenting")
             self.set_focus(self._sheet)
+            self._sheet.renew()
         else:
             self.dismiss(result=False)
 
 
 Ask: TypeAlias = Callable[[ReviewScreen], Awaitable[bool | None]]
-Drafts: TypeAlias = dict[str, ReviewDraft]
+Send: TypeAlias = Callable[[ReviewDraft], Awaitable[None]]
+DRAFT_FILE: Final = "review.msgpack"
+"""The file with the draft of a review, in the folder of the plan or the session."""
 CHAT: Final = "chat"
 """The reference that stands for the conversation, in place of a plan's id."""
 UNCHANGED: Final = "nothing to give back: all is as it was before"
 
 
-async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -> None:
+async def review_changes(ask: Ask, talk: Talk, typed: TypedCommand) -> None:
     """Let the person review what a plan or the conversation changed, and carry out what they decide.
 
     Without a reference, review the plan that is running, else the one that ran last unless it is older than the
@@ -332,15 +334,36 @@ async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -
         BusyError: the agent is at work, and may be changing files.
         EnvironmentFailure: the files of that time are not known, or git or the disk fails.
     """
-    meant, is_new = (reference, True) if reference else await to_thread.run_sync(_plan_here, talk)
-    if reference == CHAT or not is_new:
+    meant, is_new = (typed.rest, True) if typed.rest else await to_thread.run_sync(_plan_here, talk)
+    if meant == CHAT or not is_new:
         found = await to_thread.run_sync(going_back, talk, 0)
         if found:
-            await _review_chat(ask, drafts, talk, ChatReview(changes=tuple(_changed_file(*each) for each in found)))
+            chat = ChatReview(changes=tuple(_changed_file(*each) for each in found))
+            await _judge(ask, chat, talk.conversation.session.folder.path, partial(_send_of_chat, talk, chat))
             return
     if meant in {"", CHAT}:
         raise UsageError("/review: no file has changed in this conversation, and no plan has been run in this folder")
-    await _review_plan(ask, drafts, talk, meant)
+    plan = await to_thread.run_sync(PlanReview, talk.runtime.host, meant)
+    if not plan.changes:
+        raise UsageError(f"plan {plan.plan_id}: no recorded step changed a file")
+    await _judge(ask, plan, find_plan(talk.runtime.host.home, plan.plan_id).path, partial(_send_of_plan, talk, plan))
+
+
+async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: Send) -> None:
+    """Have the draft of a review judged and sent; until it is sent it is kept, even if the process is told to end."""
+    path = folder / DRAFT_FILE
+    draft = ReviewDraft()
+    with suppress(OSError, MsgspecError):
+        draft = msgpack.decode(await to_thread.run_sync(regular_bytes, path), type=ReviewDraft)
+    latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
+    draft.comments = {(latest.get(key[:2], key), last): comment for (key, last), comment in draft.comments.items()}
+    try:
+        if await ask(ReviewScreen(found, draft)):
+            await send(draft)
+            draft = ReviewDraft()
+    finally:
+        with CancelScope(shield=True), writing(f"{path}"):
+            await to_thread.run_sync(partial(replace_file, path, msgpack.encode(draft), sync=False))
 
 
 def _plan_here(talk: Talk) -> tuple[str, bool]:
@@ -361,12 +384,8 @@ def _changed_file(file: FileBack, diff: FileDiff) -> ChangedFile:
     )
 
 
-async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) -> None:
+async def _send_of_chat(talk: Talk, found: ChatReview, draft: ReviewDraft) -> None:
     """Give back rejected files of a conversation, and put the comments into the prompt."""
-    session_id = talk.conversation.session_id
-    draft = drafts.setdefault(session_id, ReviewDraft())
-    if not await ask(ReviewScreen(found, draft)):
-        return
     by_key = {key_of(change): change for change in found.changes}
     comments = [
         comment_on(by_key[key], (first, last), text)
@@ -378,22 +397,14 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
         report = await talk.conversation.rewind(0, chat=False, only=rejected)
         for line in restored_lines(report.files) or [UNCHANGED]:
             talk.say(line)
-    drafts.pop(session_id, None)
     if comments:
         talk.suggest(told_message(PlanToldEvent(step_id="", comments=tuple(comments))))
 
 
-async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> None:
+async def _send_of_plan(talk: Talk, found: PlanReview, draft: ReviewDraft) -> None:
     """Carry out what the person decides about a plan's changes; a step with comments is done again."""
-    host = talk.runtime.host
-    found = await to_thread.run_sync(PlanReview, host, plan_id)
-    if not found.changes:
-        raise UsageError(f"plan {found.plan_id}: no recorded step changed a file")
-    draft = drafts.setdefault(found.plan_id, ReviewDraft())
-    latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
-    draft.comments = {(latest.get(key[:2], key), last): comment for (key, last), comment in draft.comments.items()}
-    if not await ask(ReviewScreen(found, draft)):
-        return
+    if draft.comments and talk.plans.session is None:
+        talk.plans.check_free()
     by_key = {key_of(change): change for change in found.changes}
     rejected: list[Rejection] = []
     for change in filter(None, map(by_key.get, draft.rejected)):
@@ -403,8 +414,7 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
     for (key, last), (first, text) in draft.comments.items():
         if change := by_key.get(key):
             comments.append((change.step_id, await to_thread.run_sync(found.comment, change, (first, last), text)))
-    done = await carry_out(host.as_writer(), found, rejected, comments, tell=talk.say)
-    drafts.pop(found.plan_id, None)
+    done = await carry_out(talk.runtime.host.as_writer(), found, rejected, comments, tell=talk.say)
     talk.say(done.message or UNCHANGED)
     if comments and talk.plans.session is None:
         go_on(talk, found.plan_id)

@@ -56,6 +56,19 @@ async def test_a_comment_is_written_on_the_marked_line() -> None:
     assert results == [True]
 
 
+async def test_esc_in_a_comment_leaves_what_was_typed_to_go_on_with() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, results):
+        await pilot.press(*"jjjjjjc", *"half a", "escape")
+        assert any("▌ you  half a" in row for row in rows_of(pilot.app))
+        assert not results
+        await pilot.press("c", *" comment")
+        assert draft.comments == {(key_of(SHOP[0]), 11): (11, "half a comment")}, "kept while it is being typed"
+        await pilot.press("escape", "escape")
+
+    assert results == [False]
+
+
 async def test_keys_that_come_at_once_are_a_way_and_then_a_comment() -> None:
     draft = ReviewDraft()
     async with opened(draft) as (pilot, _):
