@@ -13,7 +13,7 @@ from anyio import to_thread
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
 from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
-from vibe.cli.textual_ui.screens.review_screen import ReviewScreen, review_changes
+from vibe.cli.textual_ui.screens.review_screen import DRAFT_FILE, ReviewScreen, review_changes
 from vibe.core.messages import AssistantMessage
 from vibe.core.session.folder import read_meta
 from vibe.front.review import ReviewDraft
@@ -475,6 +475,11 @@ async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_t
             asked.append(screen.draft)
             return len(asked) == 1
 
+        async def only_look(_: ReviewScreen) -> bool:
+            return False
+
+        await review_changes(only_look, talk, TypedCommand(name="review"))
+        assert not (talk.conversation.session.folder.path / DRAFT_FILE).exists(), "who only looks needs no room on disk"
         with pytest.raises(TimeoutError):
             await review_changes(later, talk, TypedCommand(name="review"))
         await review_changes(ask, talk, TypedCommand(name="review"))

@@ -355,6 +355,7 @@ async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: S
     draft = ReviewDraft()
     with suppress(OSError, MsgspecError):
         draft = msgpack.decode(await to_thread.run_sync(regular_bytes, path), type=ReviewDraft)
+    before = msgpack.encode(draft)
     latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
     draft.comments = {(latest.get(key[:2], key), last): comment for (key, last), comment in draft.comments.items()}
     try:
@@ -362,8 +363,9 @@ async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: S
             await send(draft)
             draft = ReviewDraft()
     finally:
-        with CancelScope(shield=True), writing(f"{path}"):
-            await to_thread.run_sync(partial(replace_file, path, msgpack.encode(draft), sync=False))
+        if (after := msgpack.encode(draft)) != before:
+            with CancelScope(shield=True), writing(f"{path}"):
+                await to_thread.run_sync(partial(replace_file, path, after, sync=False))
 
 
 def _plan_here(talk: Talk) -> tuple[str, bool]:
