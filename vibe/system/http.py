@@ -100,8 +100,11 @@ def _proxy_transport(scheme: str, address: str, options: dict[str, Any]) -> Any:
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             scope = CancelScope(deadline=current_time() + request.extensions["timeout"]["connect"])
+            streams: list[Any] = []
 
-            async def note(_event: str, about: dict[str, Any]) -> None:
+            async def note(event: str, about: dict[str, Any]) -> None:
+                if event.endswith("connect_tcp.complete"):
+                    streams.append(about["return_value"])
                 if getattr(about.get("request"), "method", b"CONNECT") != b"CONNECT":
                     scope.deadline = math.inf
 
@@ -113,6 +116,8 @@ def _proxy_transport(scheme: str, address: str, options: dict[str, Any]) -> Any:
             except (httpx2.TransportError, SOCKSError) as error:
                 if scope.deadline == math.inf:
                     raise
+                for stream in streams:  # the library leaves those to a SOCKS proxy open
+                    await stream.aclose()
                 raise httpx2.ProxyError(str(error), request=request) from error
 
     url = address if "://" in address else f"http://{address}"

@@ -31,7 +31,7 @@ def received(rig: Rig) -> Iterator[Received]:
 async def test_others_get_their_turn_while_a_record_or_an_end_waits_for_the_receiver(
     rig: Rig, received: Received
 ) -> None:
-    rig.server.enqueue(Reply(text="hello"))
+    rig.server.enqueue(Reply(text="hello"), Reply(text="bye"))
 
     async def answer_once_asked() -> None:
         await rig.until(lambda: len(received.headers) > 0)
@@ -39,9 +39,10 @@ async def test_others_get_their_turn_while_a_record_or_an_end_waits_for_the_rece
 
     async with Runtime(rig.host) as runtime:
         conversation = await runtime.open_conversation(rig.opening(), rig.seat)
-        answer = await conversation.send("hi")
-        record = partial(answer.record, conversation.session_id, conversation.channel, ())
-        for waits in (partial(to_thread.run_sync, record), conversation.aclose):
+        for is_last in (False, True):
+            answer = await conversation.send("hi")
+            record = partial(answer.record, conversation.session_id, conversation.channel, ())
+            waits = conversation.aclose if is_last else partial(to_thread.run_sync, record)
             received.headers.clear()
             received.answers.clear()
             async with anyio.create_task_group() as others:

@@ -80,7 +80,6 @@ class _SdkClient:
             server_url=server_url(provider.api_base),
             client=httpx2.Client(transport=httpx2.BaseTransport()),  # unused; its own would load certificates
             async_client=self,
-            timeout_ms=int(provider.silence_seconds * 1000),
         )
 
     @asynccontextmanager
@@ -104,8 +103,9 @@ class _SdkClient:
                     await exchange.response.aclose()
 
     def build_request(self, method: str, url: Any, **options: Any) -> Any:
-        """Build the SDK's request with our body."""
-        return self._inner.build_request(method, url, **(options | {"content": _exchange.get().body}))
+        """Build the SDK's request with our body and limits of time: the SDK has one for all, connecting included."""
+        ours = {"content": _exchange.get().body, "timeout": self._inner.timeout}
+        return self._inner.build_request(method, url, **(options | ours))
 
     async def send(self, request: Any, **options: Any) -> Any:
         """Send a request and check the response before the SDK sees it.

@@ -452,6 +452,7 @@ async def test_what_fails_at_a_proxy_is_told_of_it(
 
     assert f"cannot be reached at https://models.example through the proxy in {variable}" in str(told.value)
     assert told.value.unreachable
+    assert ("it does not answer" in str(told.value)) == bool(seconds), "no backend waits for it longer than to connect"
     assert "secret" not in str(told.value)
 
 
