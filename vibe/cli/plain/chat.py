@@ -269,7 +269,7 @@ class PlainChat(HeldTalk):
         else:
             self.say("the agent is about to finish: send that again when it has")
 
-    async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    async def guarded(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Do some work, show an error in it, and then show the prompt that is due."""
         await super().guarded(work, *arguments)
         self._lines.refresh()
