@@ -25,7 +25,7 @@ from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Version of the protocol. It grows with every change that an end of the old version could not understand."""
 
 AGENTS = "agents"
