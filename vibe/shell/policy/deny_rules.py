@@ -31,27 +31,25 @@ from vibe.shell.policy.wrappers import (
 
 PLAIN_NAMES = """
 chgrp chmod chown cp dd fallocate install link ln mkdir mkfifo mknod mktemp mv rm rmdir shred sync tee touch truncate
-unlink rename rsync scp sftp split csplit patch zip gzip gunzip bzip2 bunzip2 xz unxz zstd 7z ar cpio open xdg-open
-code dos2unix unix2dos iconv pr look ptx ldd nm objdump readelf size strip zgrep bzcat xzcat ag ack locate updatedb
-apropos man info whatis tldr cloc tokei scc delta trash exa eza lsd dust ncdu procs sd choose mdcat glow pandoc
-convert magick ffmpeg apk apt apt-cache apt-get apt-mark aptitude brew choco dnf emerge flatpak nix-env pacman port
-rpm snap winget yay yum zypper conan vcpkg pip2 pipx poetry pdm uvx hatch rye pixi conda mamba pyenv rbenv nvm volta
-fnm asdf mise pnpm yarn bower lerna nx turbo gem bundle bundler rake rails composer cargo rustup rustc go gofmt mvn
-gradle gradlew ant sbt lein mix rebar3 stack cabal dotnet nuget msbuild swift xcodebuild pod flutter dart bazel buck
-ctest meson ninja gmake just task scons cc c++ clang-format clang-tidy ld jar kotlinc tsc esbuild vite webpack rollup
-parcel swc babel alembic bandit biome black coverage cypress django-admin eslint flake8 flask gofumpt golangci-lint
-hadolint isort jest karma mocha nox phpunit playwright pre-commit prettier pylint pyright pytest rspec rubocop semgrep
+unlink rename rsync scp split csplit patch zip gzip gunzip bzip2 bunzip2 xz unxz zstd ar cpio open xdg-open code
+dos2unix unix2dos iconv pr look ptx ldd nm objdump readelf size strip zgrep bzcat xzcat ag ack locate updatedb apropos
+man info whatis tldr cloc tokei scc delta trash exa eza lsd dust ncdu procs sd choose mdcat glow pandoc convert magick
+ffmpeg apk apt apt-cache apt-get apt-mark aptitude brew choco dnf emerge nix-env pacman port rpm winget yay yum zypper
+conan vcpkg pip2 nvm volta fnm bower lerna nx turbo gem bundler rake rails composer rustc go gofmt mvn gradle gradlew
+ant sbt lein mix rebar3 stack cabal dotnet nuget msbuild swift xcodebuild pod flutter dart bazel buck ctest meson
+ninja gmake just task scons cc c++ clang-format clang-tidy ld jar kotlinc tsc esbuild vite webpack rollup parcel swc
+babel alembic bandit biome black coverage cypress django-admin eslint flake8 flask gofumpt golangci-lint hadolint
+isort jest karma mocha nox phpunit playwright pre-commit prettier pylint pyright pytest rspec rubocop semgrep
 shellcheck shfmt sphinx-build mkdocs stylelint tox vitest yamllint py.test uvicorn gunicorn celery manage.py locust gh
-glab hub hg svn jj git-lfs gitk docker-compose podman nerdctl buildah skopeo kubectl oc helm kustomize kind minikube
-k3d k9s terraform tofu terragrunt packer vault consul nomad pulumi ansible-playbook aws az gcloud gsutil doctl heroku
-fly flyctl vercel netlify wrangler firebase supabase http https httpie ssh ssh-keygen ssh-add ssh-copy-id ping dig
-nslookup host nc ip ifconfig lsof traceroute whois openssl gpg age redis-cli mongo mongosh pg_dump pg_restore createdb
-dropdb mysqldump psql mysql duckdb systemctl journalctl service loginctl crontab useradd usermod groupadd passwd mount
-umount kill killall pkill renice dmesg sysctl modprobe lsmod lsblk blkid fdisk iostat vmstat who w last notify-send
-say pbcopy xclip wl-copy yq dasel xmllint protoc buf openapi-generator jupyter streamlit vibe [ [[ cd pushd popd dirs
-export local declare typeset readonly unset set shift return exit read let wait hash alias unalias shopt help mapfile
-readarray complete compgen compopt getopts bind fg bg disown logout enable caller break continue : . source then do
-done fi else esac
+glab hub hg svn jj git-lfs gitk buildah skopeo helm kustomize kind minikube k3d k9s terraform tofu terragrunt packer
+vault consul nomad pulumi ansible-playbook aws az gcloud gsutil doctl fly flyctl vercel netlify wrangler firebase
+supabase http https httpie ssh-keygen ssh-add ssh-copy-id ping dig nslookup host nc ifconfig lsof traceroute whois
+openssl gpg age redis-cli mongo mongosh pg_dump pg_restore createdb dropdb mysqldump duckdb systemctl journalctl
+service loginctl crontab useradd usermod groupadd passwd mount umount kill killall pkill renice dmesg sysctl modprobe
+lsmod lsblk blkid fdisk iostat vmstat who w last notify-send say pbcopy xclip wl-copy yq dasel xmllint protoc buf
+openapi-generator jupyter streamlit vibe cd pushd popd dirs export local declare typeset readonly unset set shift
+return exit read let wait hash alias unalias shopt help mapfile readarray complete compgen compopt getopts bind fg bg
+disown logout enable caller break continue source then do done fi else esac
 """
 PLAIN_PROGRAMS = frozenset({*(name.split()[0] for name in READERS), *PLAIN_NAMES.split()})
 """Known programs that aren't wrappers: for files, builds, checks and services, and builtins of the shell.
@@ -166,7 +164,7 @@ def _is_unknown_wrapper(first: str | None) -> bool:
     if not first or "/" in first or not re.fullmatch(r"[a-z][\w.+-]*", program):
         return False
     names = {program, unversioned(program)}
-    return not any(names & table for table in (PLAIN_PROGRAMS, SCRIPTED, SHELLS)) and runner_of(program) is None
+    return not any(names & table for table in (PLAIN_PROGRAMS, SCRIPTED, SHELLS)) and not any(map(runner_of, names))
 
 
 def _wrapped(words: Words) -> Iterator[str]:

@@ -44,19 +44,19 @@ class Runner(OptionRow):
 
 WITHOUT_OPTIONS = (
     "aa-exec", "bear", "builtin", "bunx", "busybox", "caffeinate", "catatonit", "catchsegv", "ccache", "cgexec",
-    "choom", "chpst", "chronic", "cpulimit", "dbus-run-session", "distcc", "dumb-init", "eatmydata",
-    "heaptrack", "hyperfine", "ifne", "kitty", "mpirun", "nocorrect", "noglob", "nohup", "npx", "nq", "openvt",
-    "proxychains", "proxychains4", "retry", "rlwrap", "run0", "runuser", "s6-softlimit", "salloc", "sem",
-    "setlock", "softlimit", "srun", "ssh-agent", "systemd-inhibit", "systemd-run", "timelimit", "tini",
-    "torify", "torsocks", "toybox", "tsp", "uclampset", "unbuffer", "uvx", "wine", "winpty", "wsl", "xterm",
+    "choom", "chpst", "chronic", "cpulimit", "dbus-run-session", "distcc", "dumb-init", "eatmydata", "entr", "fakeroot",
+    "heaptrack", "hyperfine", "i386", "ifne", "kitty", "linux32", "linux64", "ltrace", "mpirun", "nocorrect",
+    "noglob", "nohup", "npx", "nq", "nsenter", "numactl", "openvt", "pkexec", "prlimit", "proxychains", "proxychains4",
+    "retry", "rlwrap", "run0", "runuser", "s6-softlimit", "salloc", "sem", "setlock", "setpriv", "softlimit",
+    "srun", "ssh-agent", "systemd-inhibit", "systemd-run", "timelimit", "tini", "torify", "torsocks", "toybox", "tsp",
+    "uclampset", "uname26", "unbuffer", "unshare", "uvx", "valgrind", "wine", "winpty", "wsl", "x86_64", "xterm",
     "xvfb-run",
 )  # fmt: skip
-"""Programs whose command begins with the first word that is not an option."""
+"""Programs whose command begins with the first word that is neither an option nor, perhaps, the value of one."""
 AFTER_ONE_WORD = (
-    "abduco", "dtach", "envdir", "gosu", "mosh", "rsh", "runcon", "s6-envdir", "s6-setuidgid", "setuidgid",
-    "ssh", "su-exec",
+    "abduco", "chroot", "dtach", "envdir", "faketime", "gosu", "mosh", "rsh", "runcon", "s6-envdir",
+    "s6-setuidgid", "setuidgid", "ssh", "su-exec", "taskset",
 )  # fmt: skip
-LOADER = Runner("--library-path= --inhibit-rpath= --audit= --preload= --argv0= --list --verify --inhibit-cache")
 ANYWHERE = Runner(anywhere=True)
 CONTAINER = (
     "-v= -e= -p= -w= -u= -l= -h= -m= -c= -a= -itdTP --name= --volume= --env= --publish= --workdir= --user= --network= "
@@ -64,23 +64,16 @@ CONTAINER = (
     "--interactive --detach --privileged --pull= --no-deps --shm-size= --cap-add= --add-host="
 )
 POD = "-n= -c= -it --namespace= --container= --context="
-SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
 
 RUNNERS = by_name({
     ", ".join(WITHOUT_OPTIONS): Runner(),
     ", ".join(AFTER_ONE_WORD): Runner(before=1),
+    "arch, chrt, coproc, script, setarch": Runner(optional=1),
     # keywords and builtins of the shell
     "command": Runner("-p"),
-    "coproc": Runner(optional=1),
     "exec": Runner("-a= -cl"),
     "time": Runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
     # programs that change how, where or as whom a command runs
-    "chrt": Runner(
-        "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
-        "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
-        optional=1,
-    ),
-    "chroot": Runner("--userspec= --groups= --skip-chdir", 1),
     "doas": Runner("-C= -a= -u= -nsL", assigns=True),
     "env": Runner(
         "-C= -u= -S= -a= -i0v --argv0= --chdir= --split-string= --unset= --ignore-environment --null --debug "
@@ -94,21 +87,6 @@ RUNNERS = by_name({
     ),
     "ionice": Runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
     "nice": Runner("-n= --adjustment="),
-    "nsenter": Runner(
-        "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork "
-        "--follow-context --preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? "
-        "--time? --root? --wd? --wdns= --env --join-cgroup --user-parent"
-    ),
-    "numactl": Runner(
-        "-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="
-    ),
-    "pkexec": Runner("--user= --disable-internal-agent --keep-cwd"),
-    "prlimit": Runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
-    "setpriv": Runner(
-        "-d --ambient-caps= --inh-caps= --bounding-set= --ruid= --euid= --rgid= --egid= --reuid= --regid= --groups= "
-        "--securebits= --pdeathsig= --selinux-label= --apparmor-profile= --landlock-access= --landlock-rule= "
-        "--ptracer= --clear-groups --keep-groups --init-groups --no-new-privs --nnp --reset-env --dump --list-caps"
-    ),
     "setsid": Runner("-cfw --ctty --fork --wait"),
     "stdbuf": Runner("-i= -o= -e= --input= --output= --error="),
     "sudo": Runner(
@@ -118,16 +96,7 @@ RUNNERS = by_name({
         "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
         assigns=True,
     ),
-    "taskset": Runner("-acp --all-tasks --cpu-list --pid", 1),
     "timeout": Runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
-    "unshare": Runner(
-        "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
-        "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? "
-        "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
-        "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
-    ),
-    "arch, setarch": Runner(SETARCH, optional=1),
-    "i386, linux32, linux64, uname26, x86_64": Runner(SETARCH),
     "capsh, machinectl, start-stop-daemon, daemonize, daemon": ANYWHERE,
     "bwrap, firejail, minijail0, nsjail, proot, systemd-nspawn": ANYWHERE,
     # programs that repeat, record or time a command, or run it for each of their inputs
@@ -136,12 +105,10 @@ RUNNERS = by_name({
     "parallel": Runner(
         "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
     ),
-    "script": Runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", optional=1),
     "strace": Runner(
         "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
         "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
     ),
-    "ltrace": Runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
     "watch": Runner(
         "-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
         "--precise --no-title --no-wrap --exec"
@@ -152,10 +119,6 @@ RUNNERS = by_name({
         "--verbose --exit --show-limits"
     ),
     "perf": Runner(after="record stat trace kmem lock sched"),
-    "valgrind": Runner("-dqv"),
-    "entr": Runner("-acdnprsz"),
-    "faketime": Runner("-fm --exclude-monotonic", 1),
-    "fakeroot": Runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
     # tools that run a command in an environment, such as a project's or a container
     "conda, hatch, mamba, pdm, pipenv, pixi, poetry, rye, uv": Runner(after="run"),
     "asdf, bundle, mise, npm, pnpm, yarn": Runner(after="exec x dlx"),
@@ -204,7 +167,7 @@ def unversioned(program: str) -> str:
 
 def runner_of(program: str) -> Runner | None:
     """Return how a program takes the command it runs, or None. The dynamic loader is known by any of its names."""
-    return LOADER if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
+    return Runner() if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
 
 
 def positions(words: Words) -> list[int]:
