@@ -62,7 +62,8 @@ class _Entry(Struct, kw_only=True, eq=False):
     def used_share(self) -> float:
         by_tokens = self.usage.total_tokens / self.limits.max_tokens if self.limits.max_tokens else 0.0
         by_price = self.cost_usd / self.limits.max_price if self.limits.max_price and self.cost_usd else 0.0
-        by_turns = self.usage.calls / self.limits.max_turns if self.limits.max_turns else 0.0
+        most = self.limits.max_turns
+        by_turns = self.usage.calls / max(1, most - 1) if most else 0.0  # 1 if the next call is the last
         return max(by_tokens, by_price, by_turns)
 
     def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:

@@ -85,14 +85,14 @@ class SubAgent:
         before = earlier_subagents(state.subagents, "") if state.subagents else ()
         account = context.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
-            Limits(max_tokens=config.max_tokens, max_price=config.max_price),
+            Limits(max_tokens=config.max_tokens, max_price=config.max_price, max_turns=config.max_turns),
             spent=total_of((self.conversation, *before)),
         )
         self.account = account.name
         """The name of the account that it pays from."""
         self._context = structs.replace(self._context, account=account, tools=self._tools)
         self._spawner = self._make_spawner()
-        self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
+        self._loop = AgentLoop(self._kit())
         self._started: float | None = None
         self._stop: StopSignal | None = None
 
@@ -335,7 +335,7 @@ class ReadOnlyAgent:
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
         """Do the task. ``orders`` begin its system prompt. A failure is in the result."""
         kit = await to_thread.run_sync(self._kit, orders, hand_in)
-        self._loop = AgentLoop(kit, max_turns=self._limits.max_turns)
+        self._loop = AgentLoop(kit)
         return await self._loop.act(prompt, stop)
 
     def steer(self, text: str) -> bool:
@@ -349,7 +349,7 @@ class ReadOnlyAgent:
             root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
         )
         asking = None if context.user_input is None else _AskOnce(context.user_input)
-        own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
+        own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price, max_turns=limits.max_turns)
         account = context.account.open(f"the {self._name}", own)
         return agent_kit(
             structs.replace(

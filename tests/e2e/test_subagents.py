@@ -247,6 +247,23 @@ def test_a_step_of_a_plan_delegates_too(vibe: VibeCommand, write_plan: Callable[
     assert record["steps"][0]["usage"]["calls"] == 4
 
 
+def test_the_turns_of_a_step_are_those_of_its_children_too(vibe: VibeCommand, write_plan: Callable[..., str]) -> None:
+    turns = [{"tool_calls": [{"name": "grep", "arguments": {"pattern": f"n{n}"}}], "usage": USAGE} for n in range(30)]
+    vibe.replay(agents(s=[{"tool_calls": [delegate("go")], "usage": USAGE}, {"text": "x"}], explore=turns))
+    step = {"id": "s", "title": "S", "mode": "research", "prompt": "Go.", "max_turns": 4}
+
+    ended = vibe("plan", "run", write_plan(step), "--output", "json")
+
+    (result,) = ended.document["steps"]
+    assert (ended.code, ended.document["outcome"], result["reason"], result["usage"]["calls"]) == (
+        4,
+        "limit",
+        "turns",
+        4,
+    )
+    assert result["detail"] == "the budget of step 's' is used up: max_turns 4, 4 model calls spent"
+
+
 def a_long_time() -> str:
     """Return seconds to sleep: a number that no other process sleeps, by which the process can be found."""
     return f"600.{uuid4().int}"

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import structs
+
 from ipc.events import Event
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
@@ -54,7 +56,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.sink = MemorySink()
         self.model = FakeModel(self.answers)
-        self.account = Account("this run", self.limits)
+        self.account = Account("this run", structs.replace(self.limits, max_turns=self.max_turns))
         tools = BUILTIN_TOOLS.filtered(None)
         if self.hand_in is not None:
             tools = tools.with_tool(self.hand_in.tool_class())
@@ -80,7 +82,7 @@ class Bench:
             hand_in=self.hand_in,
             keeps_partial=self.keeps_partial,
         )
-        self.loop = AgentLoop(self.kit, max_turns=self.max_turns)
+        self.loop = AgentLoop(self.kit)
 
     def events(self, kind: type[Event]) -> list[Event]:
         """Return the published events of one kind."""

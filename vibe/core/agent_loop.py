@@ -31,7 +31,7 @@ from vibe.core.messages import (
     Usage,
     UserMessage,
 )
-from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingLimits
+from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Hook, Notice, Stop, Warn, last_notices
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
@@ -74,20 +74,16 @@ class ActResult(Struct, frozen=True, kw_only=True):
 
 
 class AgentLoop:
-    """One agent and its conversation.
+    """One agent and its conversation, of which the first ``turns_before`` turns don't count as its own."""
 
-    ``max_turns`` limits the model calls of the whole transcript, of which the first ``turns_before`` don't count.
-    """
-
-    def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
+    def __init__(self, kit: AgentKit, *, turns_before: int = 0) -> None:
         self._kit = kit
         self._transcript, self._turns_before = kit.transcript, turns_before
         self._sink = kit.sink
         self._threshold = compaction_threshold(kit.model)
         ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
-        spending = SpendingLimits(max_turns, turns_before, ending=ending)
         length = () if self._threshold is None else (ContextLimit(self._threshold, warns=kit.context_warnings),)
-        self._middleware = (spending, *length, LoopDetection(), *kit.middleware)
+        self._middleware = (SpendingNotice(ending), *length, LoopDetection(), *kit.middleware)
         self._turns = TurnRunner(kit)
         self._compactor = Compactor(kit)
         self._denied: list[Denial] = []
@@ -229,7 +225,7 @@ class AgentLoop:
         try:
             turn = await self._run_or_shorten()
         except BudgetExhaustedError as error:
-            return structs.replace(self._result(Outcome.LIMIT, "budget", str(error)), exhausted=error.account)
+            return structs.replace(self._result(Outcome.LIMIT, error.reason, str(error)), exhausted=error.account)
         except ContextTooLongError as error:
             return self._failed("context", error)
         except ModelError as error:

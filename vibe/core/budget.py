@@ -22,13 +22,14 @@ PATIENCE_SECONDS = 2.0
 
 
 class BudgetExhaustedError(VibeError):
-    """The budget is used up. ``account`` names its owner, ``limit`` the limit that was reached."""
+    """The budget is used up. ``account`` names its owner, ``limit`` what was reached and ``reason`` its kind."""
 
     def __init__(self, account: str, limit: str, spent: str) -> None:
         super().__init__(f"the budget of {account} is used up: {limit}, {spent} spent")
         self.account = account
         self.limit = limit
         self.spent = spent
+        self.reason = "turns" if limit.startswith("max_turns") else "budget"
 
 
 class Reservation(Protocol):

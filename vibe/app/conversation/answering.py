@@ -240,7 +240,7 @@ class Answering:
         if prompt.expand:
             images += await to_thread.run_sync(agent.attached_images, prompt.text)
         kit = await to_thread.run_sync(agent.kit_for, prompt.hand_in)
-        loop = self._loop = AgentLoop(kit, max_turns=prompt.limits.max_turns, turns_before=transcript.turns)
+        loop = self._loop = AgentLoop(kit, turns_before=transcript.turns)
         async with agent.setup.engine.confinement.at_work():
             return await (loop.act(sent, images=images) if is_new else loop.resume())
         raise AssertionError("at_work() suppresses no exception")  # tells the type checker that this is never reached

@@ -1,4 +1,4 @@
-"""Middleware that limits an agent's turns and spending, and stops an agent that repeats itself."""
+"""Middleware that tells an agent when its budget is nearly used up, and stops an agent that repeats itself."""
 
 from __future__ import annotations
 
@@ -18,29 +18,16 @@ WRAP_UP = (
 SUMMARISE = "end with your closing summary"
 
 
-class SpendingLimits(Middleware):
-    """Enforces the limit of turns, and tells the agent to finish when a limit is near.
+class SpendingNotice(Middleware):
+    """Tells the agent to finish when a limit of its budget is near. ``ending`` tells it what to end with."""
 
-    The budget enforces all other limits. All model calls of the transcript but the first ``before`` count as turns, so
-    a resume does not renew the allowance. ``ending`` tells the agent what to end with.
-    """
-
-    def __init__(self, max_turns: int | None = None, before: int = 0, *, ending: str = SUMMARISE) -> None:
-        self._max_turns = max_turns
-        self._before = before
+    def __init__(self, ending: str = SUMMARISE) -> None:
         self._text = WRAP_UP.format(ending=ending)
         self._has_warned = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Stop at the limit of turns. Tell the agent once when 80 % of the turns or of the budget is used.
-
-        A resumed agent is not told again. With very few turns, the notice comes before the last one.
-        """
-        turns, most = context.transcript.turns - self._before, self._max_turns
-        if most is not None and turns >= most:
-            return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=f"the limit of {most} turns is reached"),)
-        few_left = most is not None and turns >= max(1, int(WRAP_UP_SHARE * most))
-        if self._has_warned or not (few_left or context.budget.used_share() >= WRAP_UP_SHARE):
+        """Tell the agent once when 80 % of the budget is used. A resumed agent is not told again."""
+        if self._has_warned or context.budget.used_share() < WRAP_UP_SHARE:
             return ()
         self._has_warned = True
         return () if HOST_NOTICE + self._text in last_notices(context.transcript) else (Notice(self._text),)

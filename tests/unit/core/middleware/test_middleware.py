@@ -10,7 +10,7 @@ from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.compactor import ContextLimit, compaction_threshold
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, Outcome, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.limits import LoopDetection, SpendingLimits
+from vibe.core.middleware.limits import LoopDetection, SpendingNotice
 from vibe.core.middleware.port import (
     HOST_NOTICE,
     Compact,
@@ -29,19 +29,8 @@ def turn(number: int, result: str = "same", name: str = "grep", arguments: str =
     return [AssistantMessage("", (call,)), ToolMessage(result, call.id, name)]
 
 
-async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
-    limit = SpendingLimits(2)
-
-    before = await limit.before_turn(Talk(messages=turn(1)).context)
-    assert not any(isinstance(verdict, Stop) for verdict in before)
-    (stop,) = await limit.before_turn(Talk(messages=[*turn(1), *turn(2)]).context)
-
-    assert isinstance(stop, Stop)
-    assert (stop.outcome, stop.reason) == (Outcome.LIMIT, "turns")
-
-
 async def test_spending_is_said_once_at_four_fifths() -> None:
-    notice = SpendingLimits()
+    notice = SpendingNotice()
 
     assert await notice.before_turn(Talk(spent=799, limit=1000).context) == ()
     (said,) = await notice.before_turn(Talk(spent=800, limit=1000).context)
@@ -49,40 +38,32 @@ async def test_spending_is_said_once_at_four_fifths() -> None:
     assert await notice.before_turn(Talk(spent=900, limit=1000).context) == ()
 
 
-async def test_the_last_fifth_of_the_turns_is_said_once_too() -> None:
-    notice = SpendingLimits(10)
+@pytest.mark.parametrize("most", [*range(2, 130)])
+async def test_the_last_fifth_of_the_turns_is_said_once_too(most: int) -> None:
+    """With very few turns, it is said before the last one."""
+    notice = SpendingNotice()
+    first = max(1, int(0.8 * most))
 
-    assert await notice.before_turn(Talk(messages=[m for n in range(7) for m in turn(n)]).context) == ()
-    (said,) = await notice.before_turn(Talk(messages=[m for n in range(8) for m in turn(n)]).context)
+    assert await notice.before_turn(Talk(calls=first - 1, turns=most).context) == ()
+    (said,) = await notice.before_turn(Talk(calls=first, turns=most).context)
     assert isinstance(said, Notice)
-    assert await notice.before_turn(Talk(messages=[m for n in range(9) for m in turn(n)]).context) == ()
+    assert await notice.before_turn(Talk(calls=first + 1, turns=most).context) == ()
 
 
-async def test_a_single_turn_is_not_begun_with_a_warning_and_one_of_two_is() -> None:
-    assert await SpendingLimits(1).before_turn(Talk().context) == ()
-    assert len(await SpendingLimits(2).before_turn(Talk(messages=turn(1)).context)) == 1
-
-
-async def test_turns_of_earlier_prompts_do_not_count() -> None:
-    talk = Talk(messages=[m for n in range(100) for m in turn(n)])
-
-    assert await SpendingLimits(10, 99).before_turn(talk.context) == ()
-    (notice,) = await SpendingLimits(10, 91).before_turn(talk.context)
-    assert isinstance(notice, Notice)
-    (stop,) = await SpendingLimits(10, 90).before_turn(talk.context)
-    assert isinstance(stop, Stop)
+async def test_a_single_turn_is_not_begun_with_a_warning() -> None:
+    assert await SpendingNotice().before_turn(Talk(calls=0, turns=1).context) == ()
 
 
 async def test_who_was_told_before_a_kill_is_not_told_again() -> None:
-    (said,) = await SpendingLimits().before_turn(Talk(spent=800, limit=1000).context)
+    (said,) = await SpendingNotice().before_turn(Talk(spent=800, limit=1000).context)
     assert isinstance(said, Notice)
     told = [UserMessage("go"), *turn(1), UserMessage(HOST_NOTICE + said.text), *turn(2)]
 
-    assert await SpendingLimits().before_turn(Talk(messages=told, spent=900, limit=1000).context) == ()
+    assert await SpendingNotice().before_turn(Talk(messages=told, spent=900, limit=1000).context) == ()
 
 
 async def test_without_a_limit_nothing_is_said_about_spending() -> None:
-    assert await SpendingLimits().before_turn(Talk(spent=10_000_000).context) == ()
+    assert await SpendingNotice().before_turn(Talk(spent=10_000_000).context) == ()
 
 
 SAME, OTHER = "bash", "grep"

@@ -19,10 +19,12 @@ class Talk:
     context_tokens: int = 0
     spent: int = 0
     limit: int | None = None
+    calls: int = 1
+    turns: int | None = None
 
     @property
     def context(self) -> TurnContext:
         """The context of a turn with the present values."""
-        account = Account("this run", Limits(max_tokens=self.limit))
-        account.book(Usage(self.spent, 0, 0, 1), 0.0)
+        account = Account("this run", Limits(max_tokens=self.limit, max_turns=self.turns))
+        account.book(Usage(self.spent, 0, 0, self.calls), 0.0)
         return TurnContext(transcript=Transcript(self.messages), budget=account, context_tokens=self.context_tokens)
