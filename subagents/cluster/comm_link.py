@@ -14,8 +14,9 @@ from distributed.comm import core
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from subagents.process.protocol import LinkError
+from subagents.process.protocol import LinkError, LinkLostError
 from subagents.remote.frames import Beat, Frame, decode_frame, encode_frame
+from vibe.system.errors import error_as
 from vibe.system.racing import bare_task_group
 
 BEATS = 4
@@ -41,12 +42,11 @@ class CommLink:
     """
 
     def __init__(self, comm: Any, lost_seconds: float) -> None:
-        self.why_lost = ""
+        self._end: LinkError | None = None
         self._comm = comm
         comm.allow_offload = False  # or Dask would estimate the size of each message before it writes it
         self._lost_seconds = lost_seconds
         self._last_heard = anyio.current_time()
-        self._flaw: LinkError | None = None
         self._queue: deque[Frame] = deque()
         self._queued = anyio.Event()
         self._sent = anyio.Event()
@@ -67,39 +67,34 @@ class CommLink:
 
     def post(self, frame: Frame) -> None:
         """See ``FrameLink``."""
-        if not self.why_lost:
+        if self._end is None:
             self._queue.append(frame)
             self._queued.set()
 
     async def send(self, frame: Frame) -> None:
         """See ``FrameLink``."""
-        while len(self._queue) >= MOST_QUEUED and not self.why_lost:
+        while len(self._queue) >= MOST_QUEUED and self._end is None:
             await self._sent.wait()
         self.post(frame)
 
-    async def receive(self) -> Frame | None:
+    async def receive(self) -> Frame:
         """See ``FrameLink``."""
-        try:
+        with error_as(anyio.EndOfStream, lambda _: self._end or LinkLostError("it was closed")):
             return await self._arrived.receive()
-        except anyio.EndOfStream:
-            flaw, self._flaw = self._flaw, None
-            if flaw is not None:
-                raise flaw from None
-            return None
 
     async def aclose(self) -> None:
         """End the link once everything queued has been sent, after FLUSH_SECONDS at the latest."""
         with anyio.move_on_after(FLUSH_SECONDS, shield=True):
-            while self._queue and not self.why_lost:
+            while self._queue and self._end is None:
                 await self._sent.wait()
-        self._end("it was closed")
+        self._stop(LinkLostError("it was closed"))
 
     async def _until_broken(self, task: Callable[[], Awaitable[None]]) -> None:
         try:
             await task()
         except BROKEN as error:
             # Dask's own text begins with the comm and its addresses, which the reader knows.
-            self._end(f"the link broke: {str(error).rpartition('>: ')[2] or type(error).__name__}")
+            self._stop(LinkLostError(f"the link broke: {str(error).rpartition('>: ')[2] or type(error).__name__}"))
 
     async def _read(self) -> None:
         with self._arriving:
@@ -107,8 +102,7 @@ class CommLink:
                 while True:
                     await self._deliver(await self._comm.read())
             except LinkError as error:
-                self._flaw = error
-                self._end(str(error))
+                self._stop(error)
 
     async def _deliver(self, message: object) -> None:
         """Deliver the frames of a message. Meanwhile, the other end doesn't count as lost."""
@@ -120,7 +114,7 @@ class CommLink:
         self._last_heard = anyio.current_time()
 
     async def _write(self) -> None:
-        while not self.why_lost:
+        while self._end is None:
             with anyio.move_on_after(self._lost_seconds / BEATS):
                 await self._queued.wait()
             await self._flush()
@@ -144,15 +138,15 @@ class CommLink:
 
     async def _watch(self) -> None:
         """End the link once nothing has been heard for too long."""
-        while not self.why_lost:
+        while self._end is None:
             silent = anyio.current_time() - self._last_heard
             if silent > self._lost_seconds:
-                self._end(f"no word for {self._lost_seconds:g} s")
+                self._stop(LinkLostError(f"no word for {self._lost_seconds:g} s"))
             await anyio.sleep(max(0.05, min(self._lost_seconds - silent, self._lost_seconds / BEATS)))
 
-    def _end(self, why: str) -> None:
-        if not self.why_lost:
-            self.why_lost = why
+    def _stop(self, why: LinkError) -> None:
+        if self._end is None:
+            self._end = why
             self._comm.abort()  # this ends the reader and the writer
             self._queued.set()
             self._sent.set()

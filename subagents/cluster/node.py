@@ -23,8 +23,8 @@ from distributed.security import Security
 from msgspec import json, structs
 
 from subagents.cluster.places import FORK_SERVER, SETTINGS_VARIABLE, WorkerSettings
+from subagents.process.child_process import STEP_MODULE
 from subagents.process.fork_server import start_fork_server
-from subagents.remote.place import STEP_MODULE
 from vibe.system.process import die_with, kill_marked
 
 LOOPBACK = "127.0.0.1"

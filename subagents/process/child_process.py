@@ -21,8 +21,12 @@ from subagents.process.transport import SocketTransport
 from vibe.system.errors import EnvironmentFailure, os_error_as
 from vibe.system.process import kill_group, kill_marked
 
+STEP_MODULE = "vibe.app.plan.child_main"
+"""The module that a step's process runs."""
 MARK = "_VIBE_STEP"
 """The environment variable that marks everything a step's process starts."""
+MOST_SPARES = 2
+"""Processes that a pool keeps ready, unless it is told otherwise."""
 CHUNK_BYTES = 64 * 1024
 """Bytes of output that are read at once."""
 PRINTED_BYTES = 4 * 1024
@@ -46,14 +50,16 @@ class ProcessStartError(EnvironmentFailure):
 class StepProgram(Struct, frozen=True, kw_only=True):
     """The program that processes of steps run: ``argv``, followed by the link's descriptor and our process id.
 
+    -P keeps the folder it starts in off the module path, since that may hold modules of any name.
+
     ``environ`` is their whole environment. They are sent first a hello with the run's ``capabilities``, then
     ``document``, JSON about the run.
     """
 
-    argv: tuple[str, ...]
     environ: Mapping[str, str]
     document: bytes
     capabilities: tuple[str, ...] = ()
+    argv: tuple[str, ...] = (sys.executable, "-P", "-m", STEP_MODULE)
 
 
 class StepProcess:
@@ -62,9 +68,6 @@ class StepProcess:
     It has a session of its own, and in its environment a mark that everything it starts inherits, in any session. Its
     output is shown nowhere; only the end is kept. ``link`` is the run's end of the link to it.
     """
-
-    why_lost = ""
-    """Always empty: the end of a process on this machine is known."""
 
     def __init__(self, process: Process | ForkedProcess, link: SocketTransport, output: int, mark: str) -> None:
         self.link = link
@@ -166,7 +169,7 @@ class ProcessPool:
     at most ``expected`` of them in advance.
     """
 
-    def __init__(self, program: StepProgram, *, spares: int = 2, expected: int = 0) -> None:
+    def __init__(self, program: StepProgram, *, spares: int = MOST_SPARES, expected: int = 0) -> None:
         self.program = program
         self._size = spares
         self._expected = expected

@@ -10,6 +10,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,11 +24,10 @@ from subagents.agent.subagent import finished_event
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, ended_by, until_requested
 from subagents.process.child_process import ProcessPool, ProcessStartError
 from subagents.process.parent import StepServer
-from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
+from subagents.process.protocol import Begin, CancelNow, LinkError, StopAtTurnEnd
 from subagents.process.transport import Carrier
 from subagents.step.local_executor import attempt_spending
 from subagents.step.tamper_guard import RunClaims
-from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON
 from vibe.core.messages import Outcome, Spending, Usage, total_of
 
 
@@ -109,8 +109,6 @@ class EventCloser:
 
 logger = logging.getLogger(__name__)
 
-CRASHED = "crashed"
-"""The reason of an attempt whose process died or sent invalid messages."""
 LEAVE_SECONDS = 0.7
 """Seconds that a cancelled process has to exit: what is cancelled must be gone within a second."""
 EXIT_SECONDS = 1.0
@@ -169,11 +167,8 @@ class Attempt:
         self.server = StepServer(structs.replace(services, sink=self._events), process.link, others)
         self.heard: list[str] = []
         """The messages that its agent has been given."""
-        self._link_error: LinkError | None = None
+        self._verdict: StepResult | None = None
         self._has_left = False
-        self._stopped = False
-        self._late = False
-        self._begun = anyio.Event()
 
     async def make(self, task: StepTask, stop: StopSignal) -> Self:
         """Run the attempt, pass on people's messages meanwhile, and leave nothing of it running."""
@@ -199,7 +194,8 @@ class Attempt:
                 group.start_soon(self._pass_stop_on, stop)
                 await self._serve(task)
                 group.cancel_scope.cancel()
-        self._late = scope.cancelled_caught
+        if scope.cancelled_caught:
+            self._verdict = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
 
     async def _end(self) -> None:
         """Make sure that no process is left, and that everything announced has an end."""
@@ -211,52 +207,35 @@ class Attempt:
 
     def verdict(self) -> StepResult:
         """Return the result of an attempt that has ended without reporting one."""
-        if self._late:
-            return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
-        if self._stopped:
-            return StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
-        if self._link_error is None and self._process.why_lost:
-            return StepResult(outcome=Outcome.FAILED, reason=LOST_REASON, detail=self._process.why_lost)
-        if isinstance(self._link_error, MismatchError):
-            return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._link_error))
-        return StepResult(outcome=Outcome.FAILED, reason=CRASHED, detail=self._cause())
+        return self._verdict or StepResult(outcome=Outcome.FAILED, reason=LinkError.reason, detail=self._cause())
 
     async def _serve(self, task: StepTask) -> None:
         try:
             account = self._services.account
             if await self.server.meet():
                 await self.server.send(Begin(task, account.usage, account.cost_usd))
-                self._begun.set()
                 await self.server.serve()
             self._has_left = True
         except LinkError as error:
-            self._link_error = error
+            self._verdict = _broken_off(error)
         except anyio.get_cancelled_exc_class():
-            self._stopped = True
-            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._ask_to_exit()
+            stopped = StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+            self._verdict = stopped
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True), suppress(LinkError):
+                await self.server.send(CancelNow())
+                await self.server.serve(leaving=True)  # takes the last messages
+                self._has_left = True
             raise
         finally:
             self.server.met.set()
 
-    async def _ask_to_exit(self) -> None:
-        """Ask the process to exit, and take its last messages."""
-        try:
-            await self.server.send(CancelNow())
-            await self.server.serve(leaving=True)
-            self._has_left = True
-        except LinkError as error:
-            self._link_error = error
-
     async def _pass_stop_on(self, stop: StopSignal) -> None:
         """Once a stop is requested, tell the process to stop at the end of its turn."""
-        await self._begun.wait()
+        await self.server.met.wait()
         await until_requested(stop)
         await self.server.send(StopAtTurnEnd())
 
     def _cause(self) -> str:
-        if self._link_error is not None:
-            return f"the step's process was stopped because of what it sent: {self._link_error}"
         code = self._process.exit_code
         last_line = self._process.printed.rpartition("\n")[2]
         words = f": {last_line}" if last_line else ""
@@ -266,6 +245,13 @@ class Attempt:
             return f"the step's process ended with exit code {code} before the step did{words}"
         why = " (by another process, or out of memory)" if -code == signal.SIGKILL else ""
         return f"the step's process was killed by {_signal_name(-code)}{why}{words}"
+
+
+def _broken_off(error: LinkError) -> StepResult:
+    """Return the result of an attempt whose link was cut because of an error."""
+    is_invalid = type(error) is LinkError
+    words = "the step's process was stopped because of what it sent: " if is_invalid else ""
+    return StepResult(outcome=Outcome.FAILED, reason=error.reason, detail=f"{words}{error}")
 
 
 def _signal_name(number: int) -> str:

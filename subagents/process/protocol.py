@@ -21,6 +21,7 @@ from ipc.errors import decoded
 from ipc.events import ApprovalRequestEvent
 from subagents.executor import StepResult, StepTask
 from subagents.step_model import Step
+from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON
 from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer
@@ -37,11 +38,21 @@ QUESTIONS = "questions"
 
 
 class LinkError(Exception):
-    """A line received over the link is not a valid message."""
+    """A line received over the link is not a valid message. ``reason`` is that of the attempt's result."""
+
+    reason = "crashed"
 
 
 class MismatchError(LinkError):
     """The two ends cannot work together."""
+
+    reason = ENVIRONMENT_REASON
+
+
+class LinkLostError(LinkError):
+    """The link, or the machine at its other end, is lost."""
+
+    reason = LOST_REASON
 
 
 # --- both ways ------------------------------------------------------------------------------------------------

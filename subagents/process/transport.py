@@ -29,9 +29,10 @@ class Link(Protocol[T]):
         """Send a message once there is room for it, without blocking the loop. It is lost if the other end is gone."""
 
     async def receive(self) -> T | None:
-        """Return the next message (a line without its newline), or None once the other end is gone and all is read.
+        """Return the next message (a line without its newline), or None once the other end has ended and all is read.
 
         Raises:
+            LinkLostError: the other end was lost rather than ended, and all is read.
             LinkError: the message is invalid, or the line too long.
         """
         ...
@@ -60,11 +61,6 @@ class Carrier(Protocol):
     @property
     def printed(self) -> str:
         """The end of its output."""
-        ...
-
-    @property
-    def why_lost(self) -> str:
-        """The reason that contact with it was lost, or an empty string if it was not."""
         ...
 
     async def listen(self) -> None:

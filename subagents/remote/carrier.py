@@ -92,11 +92,6 @@ class RemoteCarrier:
         """See ``Carrier``."""
         return self
 
-    @property
-    def why_lost(self) -> str:
-        """See ``Carrier``."""
-        return "" if self._is_gone else self._link.why_lost
-
     def post(self, line: bytes) -> None:
         """See ``Transport``."""
         self._link.post(LineBatch((self._to_worker(line.rstrip(b"\n")),)))
@@ -108,10 +103,7 @@ class RemoteCarrier:
     async def receive(self) -> bytes | None:
         """See ``Transport``."""
         while not self._lines and not self._is_gone:
-            frame = await self._link.receive()
-            if frame is None:
-                return None
-            await self._take(frame)
+            await self._take(await self._link.receive())
         return self._to_run(self._lines.popleft()) if self._lines else None
 
     def close(self) -> None:

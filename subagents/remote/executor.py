@@ -253,7 +253,7 @@ class ClusterExecutor(Struct, eq=False):
         with anyio.fail_after(HELLO_SECONDS):
             worker = await link.receive()
         if not isinstance(worker, f.WorkerHello):
-            raise LinkError(f"no hello: {link.why_lost or type(worker).__name__}")
+            raise LinkError(f"no hello: {type(worker).__name__}")
         hello.check(worker.hello, needed=run.needed)
         exchange = self._exchange(sent.worktree, worker)
         await self._send_order(task, link, sent, worker, exchange)
@@ -265,7 +265,7 @@ class ClusterExecutor(Struct, eq=False):
                 if isinstance(frame, f.OrderRefused):
                     raise WorkerRefusedError(address, frame.detail, frame.reason)
                 if not isinstance(frame, f.PackMissing):
-                    raise LinkError(f"no place: {link.why_lost or type(frame).__name__}")
+                    raise LinkError(f"no place: {type(frame).__name__}")
                 await _send_parts(link, await anyio.to_thread.run_sync(pack, repository.git, sent.commit))
         self._sent_commits.add(sent.commit)
         carrier.worker = _name_of(worker.host, address)

@@ -174,11 +174,15 @@ _decoder: msgpack.Decoder[Frame] = msgpack.Decoder(Frame)
 
 
 class FrameLink(Link[Frame], Protocol):
-    """One end of a link between a run and a worker. ``receive`` returns no beats. Whoever takes it closes it."""
+    """One end of a link between a run and a worker. Whoever takes it closes it."""
 
-    @property
-    def why_lost(self) -> str:
-        """The reason that the link has ended, or an empty string while it has not."""
+    async def receive(self) -> Frame:
+        """Return the next frame that is no beat.
+
+        Raises:
+            LinkLostError: the link has ended, and all is read.
+            LinkError: the frame is invalid.
+        """
         ...
 
 

@@ -7,7 +7,6 @@ import logging
 import re
 import shutil
 import socket
-import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -37,13 +36,7 @@ from vibe.system.redaction import redact
 
 logger = logging.getLogger(__name__)
 
-STEP_MODULE = "vibe.app.plan.child_main"
-STEP_PROGRAM = ("-P", "-m", STEP_MODULE)
-"""Python's arguments for the process of an attempt. -P, because the folder it starts in may hold modules of any name.
-"""
 HOME_VARIABLE = "VIBE_HOME"
-MOST_SPARES = 2
-"""Processes that are kept ready for one run."""
 KEPT_SECONDS = 60.0
 """Seconds for which a worker keeps a run's files and processes after the run's last attempt."""
 LEAVE_SECONDS = 0.3
@@ -129,7 +122,6 @@ class _HostedAttempt(Struct, eq=False):
     _host: StepProcess
     exit_code: int | None = 0
     printed: str = ""
-    why_lost: str = ""
 
     async def listen(self) -> None:
         """Do nothing, because the host prints for all of them."""
@@ -149,7 +141,7 @@ class _HostedAttempt(Struct, eq=False):
 
 
 class WorkerPlace:
-    """Serves attempts on a worker. Nobody else uses ``folder``. ``fork_server`` has loaded STEP_MODULE."""
+    """Serves attempts on a worker. Nobody else uses ``folder``. ``fork_server`` has loaded ``STEP_MODULE``."""
 
     def __init__(
         self,
@@ -320,9 +312,8 @@ class WorkerPlace:
             raise LinkError("the run was forgotten meanwhile")
         await to_thread.run_sync(_unpack_run, run, order, repository)
         parts, environ = order.run, {**self._environ, HOME_VARIABLE: str(run.home)}
-        argv = (sys.executable, *STEP_PROGRAM)
-        program = StepProgram(argv=argv, environ=environ, document=parts.document, capabilities=parts.capabilities)
-        run.pool = ProcessPool(program, spares=MOST_SPARES, expected=parts.agents)
+        program = StepProgram(environ=environ, document=parts.document, capabilities=parts.capabilities)
+        run.pool = ProcessPool(program, expected=parts.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
         """Return the workspace in the template, the checkout in which the run's setup commands were run.
@@ -435,7 +426,7 @@ async def _receive_parts(link: f.FrameLink) -> bytes:
         parts.append(frame.data)
         if frame.is_last:
             return b"".join(parts)
-    raise LinkError(f"no part of a pack or a file: {link.why_lost or type(frame).__name__}")
+    raise LinkError(f"no part of a pack or a file: {type(frame).__name__}")
 
 
 def _unpack_tree(repository: Repository, order: f.Order, data: bytes) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -28,8 +27,6 @@ from vibe.system.errors import UsageError
 DEFAULT_EXECUTOR = "local"
 CLUSTER_EXECUTOR = "dask"
 OWN_EXECUTORS = (DEFAULT_EXECUTOR, "process", CLUSTER_EXECUTOR)
-STEP_PROGRAM = "vibe.app.plan.child_main"
-MOST_SPARES = 2
 
 APPROVAL_MODES = {
     ApprovalSetting.ASK: ApprovalMode.ASK,
@@ -140,13 +137,11 @@ def local_executor(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
 @asynccontextmanager
 async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     """Yield an executor that does each step of an agent in a process of its own."""
-    from subagents.process.child_process import ProcessPool, StepProgram
+    from subagents.process.child_process import MOST_SPARES, ProcessPool, StepProgram
     from subagents.process.executor import ProcessExecutor
 
     store = steps.store
-    # -P keeps the folder it starts in off the module path, since that may hold modules of any name.
     program = StepProgram(
-        argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
         environ=steps.host.environ,
         document=step_document(steps, steps.engine.request),
         capabilities=capabilities_of(steps.services),

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
+import pytest
 from distributed.comm.core import CommClosedError
 
 from subagents.cluster.comm_link import comm_link
+from subagents.process.protocol import LinkLostError
 from subagents.remote.frames import Frame, LineBatch, PackPart, ProcessReady
 
 
@@ -67,5 +69,5 @@ async def test_the_end_of_a_link_is_said_without_addresses() -> None:
     comm = PipedComm()
     async with comm_link(comm, 20) as link:
         comm.abort()
-        assert await link.receive() is None
-        assert link.why_lost == "the link broke: Stream is closed"
+        with pytest.raises(LinkLostError, match=r"^the link broke: Stream is closed$"):
+            await link.receive()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ipc.codec import encode_event
 from ipc.events import PlanWaitingEvent, WarningEvent
 from ipc.sink import MemorySink
-from subagents.process.protocol import AGENTS, Announced, Ended, FromStep, Hello, LinkError, encode
+from subagents.process.protocol import AGENTS, Announced, Ended, FromStep, Hello, LinkError, LinkLostError, encode
 from subagents.process.transport import LONGEST_LINE
 from subagents.remote import frames as f
 from subagents.remote.executor import ClusterExecutor
@@ -30,8 +30,6 @@ from vibe.core.messages import NeverStop, Outcome
 
 class HostileWorker:
     """A worker, and the only place, that sends the given frames once the attempt has begun."""
-
-    why_lost = ""
 
     def __init__(self, *frames: f.Frame, vibe: str = __version__) -> None:
         self.sent: list[f.Frame] = []
@@ -55,9 +53,11 @@ class HostileWorker:
     async def send(self, frame: f.Frame) -> None:
         self.sent.append(frame)
 
-    async def receive(self) -> f.Frame | None:
+    async def receive(self) -> f.Frame:
         frame = next(self._frames, None)
-        return None if frame is None else f.decode_frame(f.encode_frame(frame))
+        if frame is None:
+            raise LinkLostError("it was closed")
+        return f.decode_frame(f.encode_frame(frame))
 
     def close(self) -> None:
         """Do nothing: the link stays open."""

@@ -14,6 +14,7 @@ import pytest
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from subagents.process.protocol import LinkLostError
 from subagents.remote import frames as f
 from subagents.remote.executor import ClusterExecutor
 from subagents.remote.place import WorkerPlace
@@ -30,7 +31,6 @@ class Link:
     """One end of a link."""
 
     def __init__(self, out: MemoryObjectSendStream[f.Frame], into: MemoryObjectReceiveStream[f.Frame]) -> None:
-        self.why_lost = ""
         self.sizes: list[int] = []
         self._out, self._into = out, into
 
@@ -42,12 +42,11 @@ class Link:
         self.sizes.append(len(f.encode_frame(frame)))
         await self._out.send(frame)
 
-    async def receive(self) -> f.Frame | None:
+    async def receive(self) -> f.Frame:
         try:
             return await self._into.receive()
-        except anyio.EndOfStream:
-            self.why_lost = "it was closed"
-            return None
+        except anyio.EndOfStream as error:
+            raise LinkLostError("it was closed") from error
 
     def close(self) -> None:
         self._out.close()
@@ -66,7 +65,7 @@ class SweptLink(Link):
             self.knew_run.append(frame.knows_run)
         super().post(frame)
 
-    async def receive(self) -> f.Frame | None:
+    async def receive(self) -> f.Frame:
         frame = await super().receive()
         if isinstance(frame, f.Order) and self.place is not None:
             await self.place.sweep()
