@@ -26,7 +26,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.mcp_server import tools
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
-from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, read_document, wait_for_plan
+from vibe.mcp_server.served_plan import PlanOrder, ServedPlan, ServedPlans, read_document, wait_for_plan
 from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
 from vibe.system.racing import shielded, unless
@@ -138,7 +138,7 @@ async def plan_result(plans: ServedPlans, args: tools.PlanResultArguments, _call
     if plan is None or isinstance(plan.ended, PlanRun) or (plan.session and plan.session.plan_id):
         folder = await to_thread.run_sync(find_plan, plans.runtime.host.home, args.plan_id)
         return await to_thread.run_sync(saved_result, folder, args.max_response_chars)
-    if isinstance(plan.ended, NoRun):
+    if isinstance(plan.ended, RunRecord):
         return no_run_result(plan.plan_id, plan.ended)
     return served_status(plan)
 
@@ -217,7 +217,7 @@ async def _status_of(plans: ServedPlans, plan_id: str) -> tools.ToolAnswer:
         BrokenPlanError: the plan's folder can't be read.
     """
     plan = plans.get(plan_id)
-    if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, NoRun)):
+    if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, RunRecord)):
         return served_status(plan)
     return await to_thread.run_sync(lambda: saved_status(find_plan(plans.runtime.host.home, plan_id)))
 

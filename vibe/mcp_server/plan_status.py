@@ -14,11 +14,12 @@ from planner.state.state import State, StepState
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from vibe.app.engine.request_board import KINDS, Request, step_of, summary_of
+from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.report import read_report
 from vibe.app.watch.rows import fields
 from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
-from vibe.mcp_server.served_plan import NoRun, ServedPlan
+from vibe.mcp_server.served_plan import ServedPlan
 from vibe.mcp_server.tools import ToolAnswer
 from vibe.system.plain_text import both_ends, one_line, plain, plain_line, printable, shortened
 
@@ -94,7 +95,7 @@ def served_status(plan: ServedPlan) -> ToolAnswer:
     state = view.state if view else State()
     requests = plan.board.open if plan.ended is None else []
     status, detail = state.status.value, ""
-    if isinstance(plan.ended, NoRun):
+    if isinstance(plan.ended, RunRecord):
         status, detail = plan.ended.outcome.value, plan.ended.detail
     elif state.status is PlanStatus.IDLE:
         status = WAITING if requests else PLANNING
@@ -178,7 +179,7 @@ def cut(response: str, limit: int) -> str:
     return f"{response[:limit]}...\n\n[TRUNCATED: Response was {len(response)} chars, limit is {limit}]"
 
 
-def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
+def no_run_result(plan_id: str, ended: RunRecord) -> ToolAnswer:
     """Return the result of a plan that never came to run."""
     text = f"plan {plan_id} {ended.outcome.value}: {ended.detail}"
     data = {"plan_id": plan_id, "status": ended.outcome.value, "outcome": ended.outcome.value, "response": text}

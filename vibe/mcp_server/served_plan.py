@@ -23,6 +23,7 @@ from planner.plan.loader import LoadedPlan, load_plan, yaml_form
 from planner.store.folder import ApprovalSetting, PlanRunOptions, new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import Request, RequestBoard
+from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
@@ -58,18 +59,11 @@ class PlanOrder(Struct, frozen=True, kw_only=True):
     connection: str = ""
 
 
-class NoRun(Struct, frozen=True, kw_only=True):
-    """The outcome of a plan that never came to run, and why."""
-
-    outcome: Outcome
-    detail: str
-
-
 class ServedPlan:
     """A plan of this server, running or ended. It is an EventSink of its own run.
 
     ``board`` holds its open requests, ``view`` shows what it does, and ``listeners`` get its events too. ``session`` is
-    its run, once that can begin. ``ended`` is set at its end.
+    its run, once that can begin. ``ended`` is set at its end, to a mere record if it never came to run.
     """
 
     def __init__(self, plan_id: str, order: PlanOrder, runtime: Runtime, *, auto_approve: bool) -> None:
@@ -78,7 +72,7 @@ class ServedPlan:
         self.board = RequestBoard()
         self.view = View()
         self.over = Event()
-        self.ended: PlanRun | NoRun | None = None
+        self.ended: PlanRun | RunRecord | None = None
         self.news = Event()
         """Set, and replaced, when something happens."""
         self._runtime = runtime
@@ -109,7 +103,7 @@ class ServedPlan:
             with self._before_run:
                 await self._prepare()
             if self._before_run.cancelled_caught:
-                self.ended = NoRun(outcome=Outcome.INTERRUPTED, detail="stopped before it began")
+                self.ended = RunRecord(outcome=Outcome.INTERRUPTED, detail="stopped before it began")
             if self.session is not None:
                 self._mark_started()
                 self.ended = await self.session.run()
@@ -118,7 +112,7 @@ class ServedPlan:
                 raise
             if not isinstance(error, VibeError | IpcError):
                 logger.exception("plan %s failed", self.plan_id)
-            self.ended = NoRun(outcome=Outcome.FAILED, detail=str(error) or type(error).__name__)
+            self.ended = RunRecord(outcome=Outcome.FAILED, detail=str(error) or type(error).__name__)
         finally:
             self.view = View()  # the plan's folder records what it did
             self.over.set()
@@ -194,7 +188,7 @@ class ServedPlan:
             await draft.write()
             record = run.end(draft)
         if not draft.versions:
-            self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {record.why}")
+            self.ended = RunRecord(outcome=record.outcome, detail=f"no plan: {record.why}")
             return None
         return await to_thread.run_sync(
             limited, draft.loaded, remaining_budget(args.budget, record.usage.total_tokens, record.cost_usd or 0.0)
@@ -221,7 +215,7 @@ class ServedPlan:
         if not answer.allow:
             why = f" ({answer.reason})" if answer.reason else ""
             detail = f"nobody accepted the commands of the plan{why}: nothing was run"
-            self.ended = NoRun(outcome=Outcome.BLOCKED, detail=detail)
+            self.ended = RunRecord(outcome=Outcome.BLOCKED, detail=detail)
         return answer.allow
 
 

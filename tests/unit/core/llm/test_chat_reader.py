@@ -15,7 +15,7 @@ from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.backend.anthropic import MessagesEncoder
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader
+from vibe.core.llm.backend.chat import GenericBackend, PayloadEncoder
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -267,8 +267,9 @@ async def test_text_and_thoughts_are_exact(data: bytes, text: str, reasoning: st
 async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage) -> None:
     early = delta({"content": "a"}) | {"usage": {"prompt_tokens": 9, "completion_tokens": 1}}
     late: list[Chunk] = [{"choices": [], **told}, {"choices": [], "usage": None}]
-    done = await read(wire(early, END, *late) + DONE)
-    assert done.usage == usage
+    for rest in (wire(*late) + DONE, DONE + wire(*late), DONE + wire(*late).rstrip()):
+        done = await read(wire(early, END) + rest)
+        assert done.usage == usage
 
 
 @pytest.mark.parametrize(
@@ -342,7 +343,7 @@ async def test_events_under_another_type_are_read_and_other_words_are_told(kind:
     async def answered(data: bytes) -> Completion:
         answer, response = AnswerBuilder(MemoryObserver()), cast("Any", CutBody([data]))
         response.headers = {"content-type": kind}
-        reader = chat_reader(ERRORS)
+        reader = GenericBackend(ERRORS.provider, api_key=None)
         await reader.check(response)
         await reader.read(response, answer)
         return answer.build(request(), ERRORS)

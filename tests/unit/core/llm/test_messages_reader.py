@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
-from vibe.core.llm.backend.anthropic import PAUSED, messages_reader
+from vibe.core.llm.backend.anthropic import PAUSED, AnthropicBackend
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -88,7 +88,7 @@ def wire(events: list[Event], line_end: str = "\n") -> bytes:
 async def read(data: bytes | list[bytes], seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver())
     pieces = data if isinstance(data, list) else [data]
-    await messages_reader(ERRORS).read(cast("Any", CutBody(pieces)), answer)
+    await AnthropicBackend(ERRORS.provider, api_key=None).read(cast("Any", CutBody(pieces)), answer)
     return answer.build(request(), ERRORS)
 
 

@@ -12,7 +12,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder, estimate_usage
-from vibe.core.llm.backend.chat import OPENAI, chat_reader, encoder_for
+from vibe.core.llm.backend.chat import OPENAI, GenericBackend, encoder_for
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -44,7 +44,7 @@ def base_resp(code: object, words: str) -> Chunk:
 
 async def read(*pieces: bytes, tag: str = "", seen: MemoryObserver | None = None) -> Completion:
     answer = AnswerBuilder(seen or MemoryObserver(), tag)
-    await chat_reader(ERRORS).read(cast("Any", CutBody(list(pieces))), answer)
+    await GenericBackend(ERRORS.provider, api_key=None).read(cast("Any", CutBody(list(pieces))), answer)
     return answer.build(request(), ERRORS)
 
 

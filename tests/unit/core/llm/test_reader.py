@@ -14,7 +14,7 @@ from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import Reply, ServedCall, Shape, events_of
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
-from vibe.core.llm.backend.chat import chat_reader
+from vibe.core.llm.backend.chat import GenericBackend
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelProtocolError
 from vibe.core.llm.port import Completion
@@ -51,7 +51,7 @@ def body(shape: Shape, line_end: str = "\n", *, done: bool = True) -> bytes:
 
 async def read(pieces: list[bytes]) -> Completion:
     answer = AnswerBuilder(MemoryObserver())
-    await chat_reader(ERRORS).read(cast("Any", CutBody(pieces)), answer)
+    await GenericBackend(ERRORS.provider, api_key=None).read(cast("Any", CutBody(pieces)), answer)
     return answer.build(request(), ERRORS)
 
 

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field, json, structs
 from vibe.core.config.models import ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of
 from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
+from vibe.core.llm.backend.http import HttpBackend, address, decoded, versioned
 from vibe.core.llm.backend.tool_schemas import wire_schema
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.history import EMPTY_ANSWER
@@ -309,12 +309,7 @@ class _OpenBlock(Struct, kw_only=True):
     """A call's arguments, if they came with its start."""
 
 
-def messages_reader(errors: ErrorMapper) -> StreamReader:
-    """Return the reader of one provider's answers."""
-    return StreamReader(errors, lambda answer: _MessageTaker(answer, errors).take)
-
-
-class _MessageTaker(Struct, eq=False):
+class MessageTaker(Struct, eq=False):
     """Adds the events of one answer to its builder."""
 
     _answer: AnswerBuilder
@@ -328,9 +323,12 @@ class _MessageTaker(Struct, eq=False):
     _early_reason: str | None = None
     """The stop reason that came with the start of the message; it counts once the message has ended."""
 
-    def take(self, data: str) -> bool:
+    def __call__(self, data: str) -> None:
+        """Add one event; once the answer is done, it can only bring nothing more."""
         event = decoded(_event, data)
         match event.type:
+            case _ if self._answer.is_done:
+                pass
             case "content_block_delta":
                 self._extend_block(event)
             case "content_block_start":
@@ -349,10 +347,8 @@ class _MessageTaker(Struct, eq=False):
                 self._finish(event)
             case "message_stop":
                 self._stop()
-                return True
             case _:
                 self._check(event, data)
-        return False
 
     def _check(self, event: _Event, data: str) -> None:
         """Ignore an event of an unknown kind, such as a ping or one of a later version of the API.
@@ -489,12 +485,12 @@ class AnthropicBackend(HttpBackend):
     """A ``ModelBackend`` for the Messages API. ``api_base`` may include the version path or not."""
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
-        errors = ErrorMapper(provider=provider, api_key=api_key)
         super().__init__(
+            errors=ErrorMapper(provider=provider, api_key=api_key),
             urls=[address(versioned(provider.api_base), "messages")],
             headers=headers_for(api_key),
             encode=MessagesEncoder().encode,
-            reader=messages_reader(errors),
+            taker=MessageTaker,
         )
 
 

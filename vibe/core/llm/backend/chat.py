@@ -21,7 +21,7 @@ from vibe.core.llm.backend.assembly import (
     read_usage,
     source_of,
 )
-from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
+from vibe.core.llm.backend.http import HttpBackend, address, decoded, versioned
 from vibe.core.llm.backend.tool_schemas import wire_schema
 from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
@@ -209,27 +209,21 @@ _chunk = msgspec.json.Decoder(dict[str, Any] | list[dict[str, Any]])
 Table = dict[str, Any]
 
 
-def chat_reader(errors: ErrorMapper, reasoning_field: str = "") -> StreamReader:
-    """Return the reader of chat completions, whose end only ``[DONE]`` marks.
+class ChunkTaker:
+    """Adds the chunks of one chat completion to its builder. Any field may be missing or of the wrong type.
 
-    ``reasoning_field`` is the field of a provider with its own name for reasoning.
+    The provider may have its own name for the field with reasoning. Only ``[DONE]`` marks the end.
     """
-    names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
-    thoughts = tuple(dict.fromkeys(name for name in names if name))
-    return StreamReader(errors, lambda answer: _ChunkTaker(answer, errors, thoughts).take)
 
-
-class _ChunkTaker:
-    """Adds the chunks of one answer to its builder. Any field may be missing or of the wrong type."""
-
-    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper, thoughts: tuple[str, ...]) -> None:
+    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper) -> None:
         self._answer = answer
         self._errors = errors
-        self._thoughts = thoughts
-        self._thought_fields = {"reasoning_details", *thoughts}
+        self._thoughts = (errors.provider.reasoning_field_name, "reasoning_content", "reasoning", "reasoning_text")
+        self._thought_fields = {"reasoning_details", *self._thoughts}
         self._streamed = False
 
-    def take(self, data: str) -> bool:
+    def __call__(self, data: str) -> None:
+        """Add one event; once the answer is done, it can only bring usage."""
         for event in tables_of(decoded(_chunk, data)):
             chunk = table_of(event.get("data")) or event
             if failure := failure_of(chunk):
@@ -239,9 +233,8 @@ class _ChunkTaker:
                 if usage := table_of(place.get("usage")):
                     self._answer.count(read_usage(usage), read_cost(usage))
                     break
-            for choice in choices:
+            for choice in () if self._answer.is_done else choices:
                 self._take_choice(choice)
-        return False
 
     def _take_choice(self, choice: Table) -> None:
         self._streamed |= self._take_delta(table_of(choice.get("delta")))
@@ -335,10 +328,11 @@ class GenericBackend(HttpBackend):
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
         errors = ErrorMapper(provider=provider, api_key=api_key)
         super().__init__(
+            errors=errors,
             urls=[address(base, CALL) for base in (provider.api_base, versioned(provider.api_base))],
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
             encode=encoder_for(provider, errors.endpoint).encode,
-            reader=chat_reader(errors, provider.reasoning_field_name),
+            taker=ChunkTaker,
         )
 
 

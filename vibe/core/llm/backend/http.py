@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import isfinite
@@ -112,83 +112,15 @@ def _as_error(data: str) -> str:
 AFTER_FINISH_SECONDS: Final = 5.0
 """Seconds that usage and ``[DONE]`` may come after the finish reason."""
 AFTER_DONE_SECONDS: Final = 1.0
-"""Seconds that the end of the body may come after ``[DONE]``."""
+"""Seconds that usage and the end of the body may come after ``[DONE]``."""
 
 
 _Event = TypeVar("_Event")
 JSON: Final = "application/json"
 DONE: Final = "[DONE]"
 """The last event of a chat completion."""
-_SAYS_NOTHING: Final = frozenset({"", "null", "ping", "heartbeat", "keepalive", "keep-alive"})
-"""Events by which servers and gateways only keep a connection open."""
-
-
-class StreamReader:
-    """Checks and reads the answers of one provider.
-
-    ``make_taker`` knows the provider's events: it makes the function that adds the data of one event to an answer, and
-    that returns whether it was the last event.
-    """
-
-    def __init__(self, errors: ErrorMapper, make_taker: Callable[[AnswerBuilder], Callable[[str], bool]]) -> None:
-        self.errors = errors
-        self._make_taker = make_taker
-
-    async def check(self, response: httpx2.Response) -> None:
-        """Accept a success of any type: some servers label their events as a page, or send the whole answer at once.
-
-        Raises:
-            ModelError: the response is an error.
-        """
-        if not response.is_success:
-            body = (await response.aread()).decode("utf-8", "replace")
-            raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
-
-    async def read(self, response: httpx2.Response, answer: AnswerBuilder) -> None:
-        """Read the whole stream into ``answer``, to the end of the body so that the connection can be reused.
-
-        Raises:
-            ModelError: an event can't be read, or reports a failure.
-        """
-        parser, taker = SseParser(), self._make_taker(answer)
-        take = partial(self._take, taker, answer)
-        done = False
-        with CancelScope() as scope:
-            async for chunk in response.aiter_bytes():
-                try:
-                    done = done or any(map(take, parser.feed(chunk)))  # events after the last one are ignored
-                except EventTooLongError as error:
-                    raise self.errors.protocol(f"sent {error}") from error
-                if done or answer.finished:
-                    grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
-                    scope.deadline = min(scope.deadline, current_time() + grace)
-        rest = [] if done else parser.close()
-        any(map(partial(take, is_rest=True), rest))
-        kind = JSON if parser.is_plain else response.headers.get("content-type") or "text/event-stream"
-        if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
-            problem = f"answered with {kind!r} instead of an event stream"
-            raise self.errors.protocol(problem, " ".join(rest), status=response.status_code)
-        if parser.is_plain:
-            answer.is_done = True
-
-    def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str, *, is_rest: bool = False) -> bool:
-        """Add one event to the answer; return True if it was the last. ``is_rest``: the body ended with it.
-
-        An error after the finish reason is ignored: the answer is complete.
-        """
-        if data.strip().upper() == DONE:
-            answer.is_done = True
-            return True
-        try:
-            return data.strip().lower() not in _SAYS_NOTHING and take(data)
-        except (ModelError, *INVALID_JSON) as error:
-            if answer.finished_well:
-                return False
-            if isinstance(error, ModelError):
-                raise
-            # "truncated" is what msgspec says of JSON that ends too early; all else that can't be read is malformed.
-            cut = "broke off in the middle of its answer" if is_rest and "truncated" in str(error) else ""
-            raise self.errors.protocol(f"{cut or 'sent an event that is not a completion chunk'} ({error})") from error
+_SAYS_NOTHING: Final = frozenset({"", "[done]", "null", "ping", "heartbeat", "keepalive", "keep-alive"})
+"""The last event, and those by which servers and gateways only keep a connection open."""
 
 
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:
@@ -247,7 +179,8 @@ def versioned(api_base: str) -> str:
 class HttpBackend:
     """A ``ModelBackend`` that posts to the first of ``urls`` that does not answer with 404.
 
-    ``encode`` makes the body of a request, ``reader`` reads the answer. Proxy variables and the system's CA store are
+    ``encode`` makes the body of a request, ``taker`` makes the function that adds the data of one event to an
+    answer; once that is done, it only counts usage. Proxy variables and the system's CA store are
     honoured. Redirects are not followed, so that ``headers``, which include the key, reach no other host. The
     provider's ``timeout_seconds`` limits the silence between two bytes, not the whole answer.
     """
@@ -255,19 +188,20 @@ class HttpBackend:
     def __init__(
         self,
         *,
+        errors: ErrorMapper,
         urls: Sequence[str],
         headers: Mapping[str, str],
         encode: Callable[[ModelRequest], bytes],
-        reader: StreamReader,
+        taker: Callable[[AnswerBuilder, ErrorMapper], Callable[[str], None]],
     ) -> None:
-        self._errors = reader.errors
-        self._provider = self._errors.provider
+        self.errors = errors
+        self._provider = errors.provider
         self._urls = list(urls)
         own = {"content-type": "application/json", "accept": "text/event-stream", "user-agent": USER_AGENT}
         self._headers = {**own, **headers}
         self._users_headers = {name.lower(): value for name, value in self._provider.extra_headers.items()}
         self._encode = encode
-        self._reader = reader
+        self._taker = taker
         self._client: Any = None
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
@@ -283,8 +217,8 @@ class HttpBackend:
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             # A failure after the finish reason does not matter: the answer is complete.
             if not answer.finished:
-                raise self._errors.from_wire(error) from error
-        return answer.build(request, self._errors)
+                raise self.errors.from_wire(error) from error
+        return answer.build(request, self.errors)
 
     async def _read(self, client: Any, request: ModelRequest, answer: AnswerBuilder) -> None:
         body = self._encode(request)
@@ -293,10 +227,67 @@ class HttpBackend:
             async with client.stream("POST", url, content=body, headers=headers) as response:
                 if response.status_code == NOT_FOUND and url != known[-1]:
                     continue
-                await self._reader.check(response)
-                await self._reader.read(response, answer)
+                await self.check(response)
+                await self.read(response, answer)
             self._urls = [url]
             break
+
+    async def check(self, response: httpx2.Response) -> None:
+        """Accept a success of any type: some servers label their events as a page, or send the whole answer at once.
+
+        Raises:
+            ModelError: the response is an error.
+        """
+        if not response.is_success:
+            body = (await response.aread()).decode("utf-8", "replace")
+            raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
+
+    async def read(self, response: httpx2.Response, answer: AnswerBuilder) -> None:
+        """Read the whole stream into ``answer``, to the end of the body so that the connection can be reused.
+
+        Raises:
+            ModelError: an event can't be read, or reports a failure.
+        """
+        parser, take = SseParser(), partial(self._take, self._taker(answer, self.errors), answer)
+        with CancelScope() as scope:
+            async for chunk in response.aiter_bytes():
+                try:
+                    take(parser.feed(chunk))
+                except EventTooLongError as error:
+                    raise self.errors.protocol(f"sent {error}") from error
+                if answer.finished:
+                    grace = AFTER_DONE_SECONDS if answer.is_done else AFTER_FINISH_SECONDS
+                    scope.deadline = min(scope.deadline, current_time() + grace)
+        rest = parser.close()
+        take(rest, is_rest=True)
+        kind = JSON if parser.is_plain else response.headers.get("content-type") or "text/event-stream"
+        if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
+            problem = f"answered with {kind!r} instead of an event stream"
+            raise self.errors.protocol(problem, " ".join(rest), status=response.status_code)
+        if parser.is_plain:
+            answer.is_done = True
+
+    def _take(
+        self, take: Callable[[str], None], answer: AnswerBuilder, events: Iterable[str], *, is_rest: bool = False
+    ) -> None:
+        """Add events to the answer. ``is_rest`` means that the body ended with them.
+
+        An error after the finish reason is ignored: the answer is complete.
+        """
+        for data in events:
+            answer.is_done |= data.strip().upper() == DONE
+            try:
+                if data.strip().lower() not in _SAYS_NOTHING:
+                    take(data)
+            except (ModelError, *INVALID_JSON) as error:
+                if answer.finished_well or answer.is_done:
+                    continue
+                if isinstance(error, ModelError):
+                    raise
+                # "truncated" is what msgspec says of JSON that ends too early; all else is malformed.
+                cut = "broke off in the middle of its answer" if is_rest and "truncated" in str(error) else ""
+                problem = f"{cut or 'sent an event that is not a completion chunk'} ({error})"
+                raise self.errors.protocol(problem) from error
 
     async def aclose(self) -> None:
         """Close pooled connections; the next call opens new ones."""

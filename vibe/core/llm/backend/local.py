@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from vibe.core.config.models import LocalConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import is_json_object
-from vibe.core.llm.backend.chat import USAGE_TOLD, chat_body, chat_reader, wire_arguments
+from vibe.core.llm.backend.chat import USAGE_TOLD, ChunkTaker, chat_body, wire_arguments
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import SERVERS, LocalModelError, LocalServer, LocalServers
 from vibe.core.llm.error_table import ErrorMapper
@@ -230,13 +230,13 @@ class LocalBackend:
 
     def _backend_for(self, server: LocalServer) -> HttpBackend:
         provider = self._provider.model_copy(update={"api_base": f"{server.address}/v1"})
-        errors = ErrorMapper(provider=provider, api_key=server.token)
         return HttpBackend(
+            errors=ErrorMapper(provider=provider, api_key=server.token),
             urls=[f"{server.address}/v1/chat/completions"],
             # The server may drop a kept-alive connection after a stream just as the next request is sent.
             headers={"authorization": f"Bearer {server.token}", "connection": "close"},
             encode=encoded,
-            reader=chat_reader(errors, provider.reasoning_field_name),
+            taker=ChunkTaker,
         )
 
     def _release(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import ModuleType
@@ -13,8 +13,8 @@ import anyio
 from msgspec import Struct
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.backend.chat import PayloadEncoder, chat_reader, message_fields, mistral_call_id, wire_name
-from vibe.core.llm.backend.http import HttpBackend, StreamReader, address
+from vibe.core.llm.backend.chat import ChunkTaker, PayloadEncoder, message_fields, mistral_call_id, wire_name
+from vibe.core.llm.backend.http import HttpBackend, address
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.messages import Message, ToolMessage
 
@@ -52,15 +52,15 @@ class MistralBackend(HttpBackend):
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
         super().__init__(
+            errors=ErrorMapper(provider=provider, api_key=api_key),
             urls=[server_url(provider.api_base)],
             headers={},
             encode=PayloadEncoder(mistral_fields, {}).encode,
-            reader=chat_reader(ErrorMapper(provider=provider, api_key=api_key), provider.reasoning_field_name),
+            taker=ChunkTaker,
         )
-        self._api_key = api_key
 
     def _connect(self) -> Any:
-        return _SdkClient(self._provider, self._api_key, super()._connect(), self._reader)
+        return _SdkClient(self.errors, super()._connect(), self.check)
 
 
 class _SdkClient:
@@ -70,14 +70,14 @@ class _SdkClient:
     each turn and takes 70 ms at 400 messages.
     """
 
-    def __init__(self, provider: ProviderConfig, api_key: str | None, inner: Any, reader: StreamReader) -> None:
+    def __init__(self, errors: ErrorMapper, inner: Any, check: Callable[[Any], Awaitable[None]]) -> None:
         import httpx2
 
         self._inner = inner
-        self._check = reader.check
+        self._check = check
         self._sdk = import_sdk()(
-            api_key=api_key or NO_KEY,
-            server_url=server_url(provider.api_base),
+            api_key=errors.api_key or NO_KEY,
+            server_url=server_url(errors.provider.api_base),
             client=httpx2.Client(transport=httpx2.BaseTransport()),  # unused; its own would load certificates
             async_client=self,
         )
