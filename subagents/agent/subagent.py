@@ -23,7 +23,6 @@ from subagents.step_result import AgentUsage
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
-from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Spent, StopSignal, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.session.folder import Transcript, TranscriptError
@@ -81,7 +80,14 @@ class SubAgent:
         self._model = self._resolve_model()
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
-        self._taught = context.guidance.for_agent(self._place())
+        named = {"step_id": config.step_id, "title": config.title, "parent_id": config.parent_id}
+        self._taught = context.guidance.for_agent(
+            context.workspace.root,
+            sink,
+            context.environ,
+            subagent={"id": self.subagent_id, **named},
+            conversation=self.conversation.messages,
+        )
         before = earlier_subagents(state.subagents, "") if state.subagents else ()
         account = context.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
@@ -176,22 +182,6 @@ class SubAgent:
         spawns = self._context.spawning is not None and self._state.subagents is not None
         chosen = tools.filtered(allowed, denied if spawns else (*denied, TASK_TOOL))
         return self._context.guidance.tools(chosen)
-
-    def _place(self) -> AgentPlace:
-        config, context = self.config, self._context
-        named = {
-            "id": self.subagent_id,
-            "step_id": config.step_id,
-            "title": config.title,
-            "parent_id": config.parent_id,
-        }
-        return AgentPlace(
-            root=context.workspace.root,
-            sink=self._context.sink,
-            environ=context.environ,
-            subagent=named,
-            conversation=self.conversation.messages,
-        )
 
     def _make_spawner(self) -> ChildSpawner | None:
         context, folder = self._context, self._state.subagents
@@ -345,9 +335,7 @@ class ReadOnlyAgent:
     def _kit(self, orders: str, hand_in: HandIn) -> AgentKit:
         """Return the kit it works with. Reads files."""
         context, limits = self._context, self._limits
-        place = AgentPlace(
-            root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
-        )
+        root, about = context.workspace.root, {"id": self._name}
         asking = None if context.user_input is None else _AskOnce(context.user_input)
         own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price, max_turns=limits.max_turns)
         account = context.account.open(f"the {self._name}", own)
@@ -364,7 +352,7 @@ class ReadOnlyAgent:
                 state=AgentState(conversation=self.conversation),
                 model=self.model,
                 profile=None,
-                taught=context.guidance.for_agent(place),
+                taught=context.guidance.for_agent(root, context.sink, context.environ, subagent=about),
                 caller=self._name,
                 base_prompt=orders,
                 hand_in=hand_in,

@@ -205,8 +205,8 @@ class StepServer:
                 async with self._limiter(provider).slot():
                     yield protocol.Granted(number)
             case protocol.TurnToAsk():
-                async with services.approvals.tree.queue:
-                    yield protocol.Granted(number, yeses=services.approvals.yeses)
+                async with services.approvals.queue:
+                    yield protocol.Granted(number, yeses=tuple(sorted(services.approvals.remembered)))
             case protocol.PersonsAnswer(request=request):
                 yield protocol.Granted(number, answer=await self._answer(request))
             case protocol.PersonsReplies():
@@ -238,7 +238,7 @@ class StepServer:
             room.release()
 
     async def _answer(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        approver = self._services.approvals.tree.approver
+        approver = self._services.approvals.approver
         if approver is None:
             raise EnvironmentFailure("no one can answer questions in this run")
         return await approver.approve(request)

@@ -24,7 +24,8 @@ from anyio import (
 from anyio.abc import Process
 from anyio.lowlevel import checkpoint
 
-from vibe.core.tools.files.text_files import DISK, FileAccessError
+from vibe.core.tools.errors import PathError
+from vibe.core.tools.files.text_files import DISK
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult
@@ -61,7 +62,7 @@ class EditorFiles:
         """Create a file, unless the user has opened a buffer at its path meanwhile."""
         self.asked.append(path)
         if path in self.buffers:
-            raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
+            raise PathError(name, "exists by now", "read it first, then set overwrite")
         DISK.create(path, name, data)
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
@@ -71,7 +72,7 @@ class EditorFiles:
             DISK.replace(path, name, data, previous=previous)
             return
         if self.buffers[path].encode() != previous:
-            raise FileAccessError(name, "has changed meanwhile", "read it again")
+            raise PathError(name, "has changed meanwhile", "read it again")
         self.buffers[path] = data.decode()
         if path.exists():
             DISK.replace(path, name, data, previous=path.read_bytes())

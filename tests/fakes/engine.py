@@ -66,7 +66,7 @@ class Bench:
             tools=ToolExecutor(
                 tools=tools,
                 context=InvokeContext(workspace=Workspace(root=self.root), environ={"PATH": "/usr/bin:/bin"}),
-                approvals=Approvals(mode=self.mode),
+                approvals=Approvals(self.mode),
                 sink=self.sink,
                 guidance=self.guidance,
                 turns=self.turn and self.turn.held,

@@ -36,7 +36,7 @@ class McpRig:
         self, tables: Mapping[str, dict[str, Any]] | None = None, mode: ApprovalMode = ApprovalMode.ALL
     ) -> None:
         """Replace the agent with a new one, which has the tools that the servers offer now."""
-        self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
+        self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode))
 
     def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
         return ExecutorRig(

@@ -66,7 +66,7 @@ class StepBench:
             models=FakeCatalog(self.model),
             tools=BUILTIN_TOOLS,
             workspace=Workspace(root=self.root),
-            approvals=Approvals(mode=self.mode),
+            approvals=Approvals(self.mode),
             sink=self.sink,
             account=self.account,
             environ={"PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin{os.pathsep}/bin"},

@@ -24,8 +24,8 @@ from pydantic import ValidationError
 
 from vibe.acp.transport import EditorAbilities
 from vibe.acp.updates import SessionChannel, reason_of
-from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode
+from vibe.core.tools.errors import PathError, ToolError
+from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, decode
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
 from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
@@ -40,7 +40,7 @@ TEXT = "utf-8"
 """The only encoding in which an editor exchanges text. Files in another encoding are left to the disk."""
 
 
-class UnsavedTextError(FileAccessError):
+class UnsavedTextError(PathError):
     """A file has unsaved changes in the editor and can't be written through it."""
 
     def __init__(self, name: str) -> None:
@@ -82,7 +82,7 @@ class EditorFiles:
             ToolError: something exists there already, or it can't be written.
         """
         if self._editor_bytes(path) is not None:
-            raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
+            raise PathError(name, "exists by now", "read it first, then set overwrite")
         DISK.create(path, name, data)
         text = _as_text(data)
         if self._can.writes and text is not None:
@@ -100,7 +100,7 @@ class EditorFiles:
             self._replace_saved(path, name, data, previous)
             return
         if open_text != previous:
-            raise FileAccessError(name, "has changed meanwhile", "read it again")
+            raise PathError(name, "has changed meanwhile", "read it again")
         text = _as_text(data)
         if not self._can.writes or text is None:
             saved = _saved(path) or b""
@@ -121,7 +121,7 @@ class EditorFiles:
             DISK.replace(path, name, data, previous=previous)
             return
         if _saved(path) != previous:
-            raise FileAccessError(name, "has changed meanwhile", "read it again")
+            raise PathError(name, "has changed meanwhile", "read it again")
         self._save(path, name, text)
 
     def _save(self, path: Path, name: str, text: str) -> None:
@@ -129,7 +129,7 @@ class EditorFiles:
             self._call(lambda: self._write(path, text))
         except (RequestError, ValidationError) as error:
             problem = f"could not be written by the editor: {reason_of(error)}"
-            raise FileAccessError(name, problem, "read it again") from error
+            raise PathError(name, problem, "read it again") from error
         if not DISK.exists(path):  # Only the editor has the text, so commands would not find it.
             DISK.create(path, name, text.encode(TEXT))
 

@@ -80,20 +80,6 @@ SKILL_TOOL = "skill"
 MEMORY_TOOL = "memory"
 
 
-class AgentPlace(Struct, frozen=True, kw_only=True):
-    """One agent's place in a run: the folder it works in, the sink for its events, and its identity for hooks.
-
-    ``subagent`` describes it to hooks, and is None for the agent a person talks to. ``conversation`` is what a resumed
-    agent said before.
-    """
-
-    root: Path
-    sink: EventSink
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    subagent: Mapping[str, Any] | None = None
-    conversation: Sequence[Message] = ()
-
-
 class AgentPrompt(Struct, frozen=True, kw_only=True):
     """The part of a system prompt that differs between agents. A ``lean`` prompt leaves out files and git."""
 
@@ -150,18 +136,29 @@ class Guidance(Struct, frozen=True, kw_only=True):
         unneeded = [name for name in idle if name in tools.available]
         return tools.filtered(None, unneeded) if unneeded else tools
 
-    def for_agent(self, place: AgentPlace) -> CallGuidance:
-        """Return the guidance for one agent. A resumed agent is restricted by the skills it had loaded."""
+    def for_agent(
+        self,
+        root: Path,
+        sink: EventSink,
+        environ: Mapping[str, str],
+        *,
+        subagent: Mapping[str, Any] | None = None,
+        conversation: Sequence[Message] = (),
+    ) -> CallGuidance:
+        """Return the guidance for one agent that works in ``root``.
+
+        ``subagent`` describes it to hooks, and is None for the agent a person talks to. A resumed agent is restricted
+        by the skills it had loaded in its ``conversation``.
+        """
         skills = AgentSkills(self.skills, self.parent_skills) if self.skills.available else None
         if skills is not None:
-            skills.restore(loaded_skills(place.conversation))
-        about = {"session_id": self.session_id, "cwd": str(place.root), "subagent": place.subagent}
-        commands = ShellHooks(place.root, place.environ)
+            skills.restore(loaded_skills(conversation))
+        about = {"session_id": self.session_id, "cwd": str(root), "subagent": subagent}
         return CallGuidance(
             skills=skills,
-            memory=AgentMemory(self.memory, place.sink) if self.memory is not None else None,
-            hooks=HookRunner(self.hooks, commands, place.sink, about) if self.hooks else None,
-            docs=NestedDocs(root=place.root, origin=self.workdir, trusts=self.trusts) if self.workdir else None,
+            memory=AgentMemory(self.memory, sink) if self.memory is not None else None,
+            hooks=HookRunner(self.hooks, ShellHooks(root, environ), sink, about) if self.hooks else None,
+            docs=NestedDocs(root=root, origin=self.workdir, trusts=self.trusts) if self.workdir else None,
         )
 
     def for_subagents(self, agent: CallGuidance) -> Guidance:

@@ -354,11 +354,9 @@ def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | N
         overwrite(folder, name, data, sync=sync, in_place=target.stat().st_nlink > 1)
 
 
-def writing(label: str) -> AbstractContextManager[None]:
-    """Raise an OSError in the block as an EnvironmentFailure that the file of this name can't be written."""
-    return os_error_as(
-        lambda error: EnvironmentFailure(f"{label} can't be written ({error.strerror}); {remedy(error)}")
-    )
+def writing(label: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an error of this kind that the file of this name can't be written."""
+    return os_error_as(lambda error: kind(f"{label} can't be written ({error.strerror}); {remedy(error)}"))
 
 
 @contextmanager

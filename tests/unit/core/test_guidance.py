@@ -11,7 +11,7 @@ from ipc.sink import MemorySink
 from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import VibeConfig
-from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, load_guidance, loaded_skills
+from vibe.core.guidance import AgentPrompt, Guidance, load_guidance, loaded_skills
 from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
@@ -28,10 +28,6 @@ def skills(tmp_path: Path) -> SkillManager:
     return SkillManager(SkillSources(user=(tmp_path / "skills",)))
 
 
-def place(tmp_path: Path, *conversation: Message) -> AgentPlace:
-    return AgentPlace(root=tmp_path, sink=MemorySink(), conversation=conversation)
-
-
 def loading(name: str, status: str = "ok") -> tuple[Message, Message]:
     call = ToolCall(id=f"c-{name}", name="skill", arguments=f'{{"name": "{name}"}}')
     return AssistantMessage("", tool_calls=(call,)), ToolMessage("x", call.id, "skill", status=status)
@@ -46,8 +42,8 @@ def test_tools_that_would_have_nothing_to_work_with_are_left_out(tmp_path: Path,
 
 def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, skills: SkillManager) -> None:
     guidance = Guidance(skills=skills)
-    parent = guidance.for_agent(place(tmp_path))
-    child = guidance.for_subagents(parent).for_agent(place(tmp_path))
+    parent = guidance.for_agent(tmp_path, MemorySink(), {})
+    child = guidance.for_subagents(parent).for_agent(tmp_path, MemorySink(), {})
     assert parent.skills is not None
     assert child.skills is not None
 
@@ -55,13 +51,16 @@ def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, ski
     assert parent.restriction("grep", {}) is None
     parent.skills.load("find")
     assert child.restriction("bash", {"command": "ls"}) is not None
-    grandchild = guidance.for_subagents(parent).for_subagents(child).for_agent(place(tmp_path))
+    grandchild = guidance.for_subagents(parent).for_subagents(child).for_agent(tmp_path, MemorySink(), {})
     assert "'look'" in (grandchild.restriction("grep", {}) or "")
 
 
 def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Path, skills: SkillManager) -> None:
     guidance = Guidance(skills=skills)
-    fresh, resumed = guidance.for_agent(place(tmp_path)), guidance.for_agent(place(tmp_path, *loading("look")))
+    fresh, resumed = (
+        guidance.for_agent(tmp_path, MemorySink(), {}),
+        guidance.for_agent(tmp_path, MemorySink(), {}, conversation=loading("look")),
+    )
     assert fresh.restriction("grep", {}) is None
     assert resumed.restriction("grep", {}) == "the skill 'look' restricts this agent to Read"
     assert resumed.restriction("read_file", {"path": "a"}) is None
@@ -71,29 +70,29 @@ def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Pat
 def test_a_skill_loaded_by_its_command_restricts_the_agent_that_goes_on(
     tmp_path: Path, skills: SkillManager, as_written: str
 ) -> None:
-    resumed = Guidance(skills=skills).for_agent(place(tmp_path, *loading(as_written)))
+    resumed = Guidance(skills=skills).for_agent(tmp_path, MemorySink(), {}, conversation=loading(as_written))
     assert resumed.restriction("grep", {}) == "the skill 'look' restricts this agent to Read"
 
 
 def test_a_started_skill_with_a_quote_in_its_name_is_read_off_a_conversation(tmp_path: Path) -> None:
     write_skill(tmp_path, "editor's", tools="Read")
-    desk = Guidance(skills=SkillManager(SkillSources(user=(tmp_path,)))).for_agent(place(tmp_path))
+    desk = Guidance(skills=SkillManager(SkillSources(user=(tmp_path,)))).for_agent(tmp_path, MemorySink(), {})
     assert list(loaded_skills([UserMessage(desk.prompt("/editor's choice"))])) == ["editor's"]
 
 
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
-    desk = Guidance(skills=skills).for_agent(place(tmp_path))
+    desk = Guidance(skills=skills).for_agent(tmp_path, MemorySink(), {})
     started = UserMessage(desk.prompt("/find it"))
     conversation = [started, *loading("look"), *loading("gone", status="error"), UserMessage("/look is no start")]
     assert list(loaded_skills(conversation)) == ["find", "look"]
 
 
 def test_a_shortened_conversation_still_restricts_who_goes_on_with_it(tmp_path: Path, skills: SkillManager) -> None:
-    calls = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
+    calls = Guidance(skills=skills).for_agent(tmp_path, MemorySink(), {}, conversation=loading("look"))
     (reminder,) = calls.reminders()
     shortened = [UserMessage(f"A summary.\n\n{reminder}\n\nMore."), UserMessage(f"{LOADED}no list")]
     assert list(loaded_skills(shortened)) == ["look"]
-    assert Guidance(skills=skills).for_agent(place(tmp_path)).reminders() == ()
+    assert Guidance(skills=skills).for_agent(tmp_path, MemorySink(), {}).reminders() == ()
 
 
 def test_the_prompt_of_a_subagent_is_lean(tmp_path: Path, skills: SkillManager) -> None:

@@ -29,7 +29,6 @@ from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Hold, Host
 from vibe.app.engine.tool_servers import ToolServers
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.guidance import AgentPlace
 from vibe.core.messages import Image, Outcome, total_of
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.session.write_turn import WriteTurn
@@ -83,8 +82,8 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         setup, session, seat = parts.setup, parts.session, parts.seat
         engine, messages = setup.engine, session.transcript.messages
         workspace = setup.workspace(session, seat.files)
-        place = AgentPlace(root=setup.opening.workdir, sink=sink, environ=engine.environ, conversation=messages)
-        taught = replace(engine.guidance, session_id=session.session_id).for_agent(place)
+        guidance = replace(engine.guidance, session_id=session.session_id)
+        taught = guidance.for_agent(setup.opening.workdir, sink, engine.environ, conversation=messages)
         taught.profile, taught.refused = setup.profile.name, setup.refused
         context = AgentContext(
             run=RunContext(

@@ -59,7 +59,7 @@ class Conversation:
             parts.channel.sink, session_id=lambda: self.session.session_id, conversation_id=self.conversation_id
         )
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
-        self.approvals.tree.neighbours = partial(parts.host.workspaces.writing_beside, parts.hold)
+        self.approvals.writers = partial(parts.host.workspaces.writing_beside, parts.hold)
         self.account = Account("this conversation", Limits())
         self._prompt_account = self.account.open(PROMPT_ACCOUNT, Limits())
         self._reads = ReadTracker()

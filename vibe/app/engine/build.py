@@ -227,5 +227,5 @@ def approvals_for(
         writer = Settings(host, workspace).writer(project=False, key=APPROVED_KEY)
         writer.add_to_list(APPROVED_KEY, *(prefix + key for key in keys))
 
-    remembered = [entry.removeprefix(prefix) for entry in config.approved if entry.startswith(prefix)]
-    return Approvals(mode, approver, remembered=remembered, keep=keep)
+    remembered = {entry.removeprefix(prefix) for entry in config.approved if entry.startswith(prefix)}
+    return Approvals(mode, approver, remembered, keep)

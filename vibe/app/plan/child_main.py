@@ -175,7 +175,7 @@ async def _run_attempt(
             )
             engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(protocol.APPROVALS) else None)
-        approvals.tree.queue = LinkedTurn(link, approvals)
+        approvals.queue = LinkedTurn(link, approvals)
         services = RunServices(
             sink=link,
             account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,
@@ -402,7 +402,7 @@ class LinkedTurn(Struct, eq=False):
         self._approvals.remember(granted.yeses)
 
     async def __aexit__(self, *_: object) -> None:
-        self._link.send(protocol.Returned(self._lease, yeses=self._approvals.yeses))
+        self._link.send(protocol.Returned(self._lease, yeses=tuple(sorted(self._approvals.remembered))))
 
 
 class LinkedApprover(Struct, eq=False):

@@ -159,7 +159,7 @@ def capabilities_of(services: RunServices) -> tuple[str, ...]:
     """Return what the run can do for the processes of steps."""
     from subagents.process.protocol import APPROVALS, QUESTIONS
 
-    asked = {APPROVALS: services.approvals.tree.approver, QUESTIONS: services.user_input}
+    asked = {APPROVALS: services.approvals.approver, QUESTIONS: services.user_input}
     return tuple(name for name, person in asked.items() if person is not None)
 
 

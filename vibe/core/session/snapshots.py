@@ -16,7 +16,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -24,8 +24,7 @@ from msgspec import Meta, Struct, field, json, msgpack, structs
 
 from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
-from vibe.system.errors import os_error_as, remedy
-from vibe.system.files import entries_of, regular_bytes, replace_file, text_of
+from vibe.system.files import entries_of, regular_bytes, replace_file, text_of, writing
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.config_file import GitConfigError, read_settings
 from vibe.system.git.discovery import LocatedRepository, locate
@@ -371,7 +370,7 @@ class Snapshots:
         there = {_name_of(path): state for path, state in newly_listed.items()}
         line = json.encode(structs.replace(point, changed=changed, there=there)) + b"\n"
         path = self._folder / LOG
-        with _writing(path), path.open("ab+") as log:
+        with writing(str(path), SnapshotError), path.open("ab+") as log:
             if log.tell() and not _ends_a_line(log):
                 line = b"\n" + line  # a killed process left an incomplete line
             log.write(line)
@@ -493,11 +492,6 @@ def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_re
     return data, found
 
 
-def _writing(path: Path) -> AbstractContextManager[None]:
-    """Raise an OSError in the block as a SnapshotError that ``path`` can't be written."""
-    return os_error_as(lambda error: SnapshotError(f"{path} can't be written ({error.strerror}): {remedy(error)}"))
-
-
 def _ends_a_line(log: BinaryIO) -> bool:
     log.seek(-1, os.SEEK_END)
     return log.read(1) == b"\n"
@@ -565,7 +559,7 @@ class BlobStore:
         with suppress(OSError, ValueError):  # a repository with an unknown layout counts as none
             self._user = locate(self._workspace)
         if not (self.git_dir / "HEAD").is_file():
-            with _writing(self.git_dir):
+            with writing(str(self.git_dir), SnapshotError):
                 self._create()
         self._hash_name = _object_format(self.git_dir)
 
@@ -605,7 +599,7 @@ class BlobStore:
         file = self.git_dir / "objects" / name[:2] / name[2:]
         if file.exists():
             return
-        with _writing(self.git_dir):
+        with writing(str(self.git_dir), SnapshotError):
             file.parent.mkdir(exist_ok=True, mode=0o700)
             replace_file(file, zlib.compress(b"blob %d\0" % len(data) + data, 1), sync=False)
 

@@ -5,7 +5,7 @@ VibeError
     ├── ToolArgumentsError     the arguments don't fit the schema
     ├── NoSuchToolError        no tool of that name is offered
     ├── ReadOnlyRefusedError   a call was allowed to run read-only, but needs more
-    └── PathError              a path leads nowhere, or is closed
+    └── PathError              a path leads nowhere or is closed, or the file there can't be used
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Self
 
 from ipc.events import Display
-from vibe.shell.errors import CommandStartError
 from vibe.system.errors import VibeError, closest, did_you_mean
 
 
@@ -55,10 +54,10 @@ class ReadOnlyRefusedError(ToolError):
 
 
 class PathError(ToolError):
-    """A path can't be used."""
+    """A path, or the file there, can't be used. The message says why and what to do about it."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path!r} {problem}; give another path")
+    def __init__(self, path: str, problem: str, advice: str = "give another path") -> None:
+        super().__init__(f"{path!r} {problem}" + (f"; {advice}" if advice else ""))
 
 
 HELD = "belongs to the checks of this step, which must not change it"
@@ -67,7 +66,3 @@ CONFIGURES_CHECKS = "configures the checks of this step; only a step whose `writ
 """The problem of a path that configures a step's checks."""
 SEALED = "holds your keys and is closed to every tool"
 """The problem of a path that holds the user's keys."""
-
-
-EXPECTED_ERRORS = (ToolError, CommandStartError)
-"""Errors whose message becomes the result of the call, for the model to read."""

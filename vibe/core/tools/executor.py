@@ -25,7 +25,7 @@ from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Turns, waits_told
 from vibe.core.tools import ui
 from vibe.core.tools.base import AnyTool, InvokeContext, ToolStreamLine
-from vibe.core.tools.errors import EXPECTED_ERRORS, ReadOnlyRefusedError, ToolError
+from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
 from vibe.core.tools.gate import Approvals, CallRefusal, CallSubject, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
@@ -33,7 +33,7 @@ from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
-from vibe.system.errors import described, error_as
+from vibe.system.errors import VibeError, described, error_as
 from vibe.system.racing import bare_task_group, foreign_code
 from vibe.system.redaction import Mask, PieceMask, redact
 
@@ -433,7 +433,7 @@ def _set_summary(item: _PendingCall) -> None:
 
 def _error_text(tool: str, error: BaseException) -> str:
     """Return the text of an error for the model. An unexpected error is a defect of the tool and is logged in full."""
-    if isinstance(error, EXPECTED_ERRORS):
+    if isinstance(error, VibeError):
         return described(error, bare=True)
     logger.error("tool %s failed", tool, exc_info=error)
     return f"{tool} failed: {described(error)}"

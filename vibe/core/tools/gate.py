@@ -56,69 +56,49 @@ BESIDE = "beside "
 """Prefix of the key of a lasting approval to write in a folder where another run writes. The other's name follows."""
 
 
-class ApprovalTree(Struct, kw_only=True):
-    """State shared by all views of one tree of agents; see ``Approvals``."""
-
-    approver: Approver | None
-    yeses: set[str]
-    keep: Callable[[Sequence[str]], None]
-    queue: AbstractAsyncContextManager[object]
-    neighbours: Callable[[], Sequence[str]] = tuple
-    """Names of others that write in the same folder. The user is asked before anything is written beside them."""
-
-
-class Approvals:
+class Approvals(Struct, eq=False):
     """Answers questions about tool calls.
 
-    ``approver`` is None if no user is there; whatever would be asked is then denied. Views of one tree share the
-    approver, the lasting approvals and ``queue``, a lock held while an approval is asked for, so that one is at a time.
-    ``remembered`` are approvals from earlier runs. ``keep`` writes down those that should outlast this run: it blocks,
-    and raises VibeError if it can't.
+    ``approver`` is None if no user is there; whatever would be asked is then denied. All views of one tree of agents
+    share the approver, the lasting approvals and ``queue``, a lock held while an approval is asked for, so that one is
+    at a time. ``keep`` writes down approvals that should outlast this run: it blocks, and raises VibeError if it can't.
+    ``writers`` returns the names of others that write in the same folder, beside whom nothing is written unasked.
     """
 
-    def __init__(
-        self,
-        mode: ApprovalMode = ApprovalMode.ASK,
-        approver: Approver | None = None,
-        *,
-        remembered: Iterable[str] = (),
-        keep: Callable[[Sequence[str]], None] = lambda _: None,
-        tree: ApprovalTree | None = None,
-    ) -> None:
-        self._mode = mode
-        self.tree = tree or ApprovalTree(approver=approver, yeses=set(remembered), keep=keep, queue=Lock())
+    _mode: ApprovalMode = ApprovalMode.ASK
+    approver: Approver | None = None
+    remembered: set[str] = field(default_factory=set[str])
+    """All keys with a lasting approval."""
+    keep: Callable[[Sequence[str]], None] = lambda _: None
+    queue: AbstractAsyncContextManager[object] = field(default_factory=Lock)
+    writers: Callable[[], Sequence[str]] = tuple
 
     def neighbours(self) -> tuple[str, ...]:
         """Return the names of others at work in the same folder beside whom writing is not approved yet."""
-        return tuple(name for name in self.tree.neighbours() if not self.remembers([BESIDE + name]))
+        return tuple(name for name in self.writers() if not self.remembers([BESIDE + name]))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Ask less or more from now on. This withdraws a lasting approval of all edits."""
         self._mode = mode
-        self.tree.yeses.discard(ALL_EDITS)
+        self.remembered.discard(ALL_EDITS)
 
     @property
     def mode(self) -> ApprovalMode:
         """The mode in force, which takes account of an approval of all edits."""
-        return self._mode if ALL_EDITS not in self.tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
+        return self._mode if ALL_EDITS not in self.remembered else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
 
     def at_least(self, mode: ApprovalMode) -> Approvals:
         """Return the same approvals with at least this mode, for work that was accepted beforehand."""
-        return Approvals(max(self._mode, mode, key=MODES.index), tree=self.tree)
+        return structs.replace(self, _mode=max(self._mode, mode, key=MODES.index))
 
     def remembers(self, keys: Iterable[str]) -> bool:
         """Return whether lasting approvals cover all of ``keys``. False if there are no keys."""
         wanted = set(keys)
-        return bool(wanted) and wanted <= self.tree.yeses
-
-    @property
-    def yeses(self) -> tuple[str, ...]:
-        """All keys with a lasting approval, sorted."""
-        return tuple(sorted(self.tree.yeses))
+        return bool(wanted) and wanted <= self.remembered
 
     def remember(self, keys: Iterable[str]) -> None:
         """Approve ``keys`` from now on."""
-        self.tree.yeses.update(keys)
+        self.remembered.update(keys)
 
 
 class ResolvedAccess(Struct, frozen=True, kw_only=True):
@@ -196,29 +176,6 @@ def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
         secret=workspace.is_secret(path, write=write) or (named.name != path.name and is_sensitive(named)),
         control=write and workspace.is_control(path),
         outside=not workspace.contains(path, write=write),
-    )
-
-
-def gather(
-    subject: CallSubject, workspace: Workspace, approvals: Approvals, confinement: Confinement | None = None
-) -> CallFacts:
-    """Return everything ``decide`` needs to know about a call."""
-    accesses, own = subject.accesses, subject.assessment
-    listed = _listed(subject, own.listed, workspace.bounds.unread)
-    return CallFacts(
-        tool=subject.tool.get_name(),
-        permission=subject.tool.config.permission,
-        hard_denial=_hard_denial(accesses, workspace),
-        listed=listed,
-        remembered=approvals.remembers(subject.keys),
-        sensitive=tuple(a.shown for a in accesses if a.secret),
-        control=tuple(a.shown for a in accesses if a.control),
-        outside=tuple(a.shown for a in accesses if a.outside),
-        detail="" if listed is ToolPermission.ALWAYS else own.reason,
-        must_ask=own.must_ask,
-        edit=subject.is_edit,
-        read_only=own.read_only and confinement is not None and confinement.can_read_only(),
-        mode=approvals.mode,
     )
 
 
@@ -332,7 +289,25 @@ class Gate(Struct, eq=False):
         return subject, self._decide(subject)
 
     def _decide(self, subject: CallSubject) -> PermissionDecision:
-        return decide(gather(subject, self.workspace, self.approvals, self.confinement))
+        """Return the rules' decision on all that is known about a call."""
+        accesses, own = subject.accesses, subject.assessment
+        listed = _listed(subject, own.listed, self.workspace.bounds.unread)
+        facts = CallFacts(
+            tool=subject.tool.get_name(),
+            permission=subject.tool.config.permission,
+            hard_denial=_hard_denial(accesses, self.workspace),
+            listed=listed,
+            remembered=self.approvals.remembers(subject.keys),
+            sensitive=tuple(a.shown for a in accesses if a.secret),
+            control=tuple(a.shown for a in accesses if a.control),
+            outside=tuple(a.shown for a in accesses if a.outside),
+            detail="" if listed is ToolPermission.ALWAYS else own.reason,
+            must_ask=own.must_ask,
+            edit=subject.is_edit,
+            read_only=own.read_only and self.confinement is not None and self.confinement.can_read_only(),
+            mode=self.approvals.mode,
+        )
+        return decide(facts)
 
     async def admit(self, tool: AnyTool, args: BaseModel, draft: ApprovalRequestEvent) -> CallRefusal | CallSubject:
         """Admit the call, or return why it is refused. If the decision is to ask, wait for the user, if there is one.
@@ -362,7 +337,7 @@ class Gate(Struct, eq=False):
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | CallSubject:
         """Ask the user, unless the answer is known by the time the question's turn comes."""
-        if self.approvals.tree.approver is None:
+        if self.approvals.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
             # In the mode that approves all it can, the rules refuse this call whether or not a person is there.
             by = "rule" if self.approvals.mode is ApprovalMode.ALL else "headless"
@@ -370,7 +345,7 @@ class Gate(Struct, eq=False):
             self.sink.publish(request)
             self.sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
-        queue = self.approvals.tree.queue
+        queue = self.approvals.queue
         if isinstance(queue, Lock) and queue.locked():
             event = ToolQueuedEvent(
                 tool_call_id=draft.tool_call_id, tool=draft.tool, summary=draft.summary, waits_for="request"
@@ -388,7 +363,7 @@ class Gate(Struct, eq=False):
                     raise  # It would fail anyway, so there is nothing to approve.
                 outlook = self._bare_outlook()
             request = _approval_request(subject, draft, decision, outlook)
-            refusal = await self._ask(self.approvals.tree.approver, request)
+            refusal = await self._ask(self.approvals.approver, request)
             return refusal or structs.replace(subject, was_approved=True)
 
     async def _ask_about_others(
@@ -396,12 +371,12 @@ class Gate(Struct, eq=False):
     ) -> CallRefusal | None:
         """Ask, once, whether to write where others write. Return the refusal if the user says no."""
         approvals = self.approvals
-        others, approver = approvals.neighbours(), approvals.tree.approver
+        others, approver = approvals.neighbours(), approvals.approver
         # Without an approver they take turns instead.
         if approver is None or not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
         reason = f"{' and '.join(others)} is writing in this folder too"
-        async with approvals.tree.queue:
+        async with approvals.queue:
             asked = PermissionDecision(Ruling.ASK, "workspace", reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
             request = _approval_request(subject, draft, asked, self._bare_outlook())
@@ -452,7 +427,7 @@ class Gate(Struct, eq=False):
 
     async def _keep(self, keys: Sequence[str]) -> None:
         try:
-            await to_thread.run_sync(self.approvals.tree.keep, keys)
+            await to_thread.run_sync(self.approvals.keep, keys)
         except VibeError as error:
             message = f"this approval is valid for this run only: {error}"
             self.sink.publish(WarningEvent(code="approval.not_kept", message=message))

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError
-from vibe.core.tools.files.text_files import DISK, FileAccessError, find_hard_links, relink, status_of
+from vibe.core.tools.files.text_files import DISK, find_hard_links, relink, status_of
 from vibe.core.tools.ports import Files
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
@@ -302,11 +302,11 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
         Raises:
             PathError: it is outside the workspace, or can't be resolved.
-            FileAccessError: it is missing, not readable, or not a folder.
+            PathError: it is missing, not readable, or not a folder.
         """
         folder = self.readable(path)
         if not S_ISDIR(status_of(folder, self.relative(folder)).st_mode):
-            raise FileAccessError(self.relative(folder), "is not a folder", "give a folder, such as '.'")
+            raise PathError(self.relative(folder), "is not a folder", "give a folder, such as '.'")
         return folder
 
     def write(self, path: Path, name: str, data: bytes, *, previous: bytes | None) -> str:
@@ -323,7 +323,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         if previous is None:
             root = _innermost(path, self._roots(write=True))
             if root is not None and not os.path.isdir(root):  # made anew, it would hide where the work went
-                raise FileAccessError(str(root), "is gone", "work in it can't go on: it was moved or deleted")
+                raise PathError(str(root), "is gone", "work in it can't go on: it was moved or deleted")
             self.files.create(path, name, data)
             return ""
         shared = find_hard_links(path, self.root)

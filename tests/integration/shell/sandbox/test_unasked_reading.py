@@ -180,7 +180,7 @@ async def test_it_can_be_turned_off(setting: dict[str, str], bubblewrap: Cell) -
 
 
 async def test_where_everything_is_approved_it_runs_as_approved(bubblewrap: Cell) -> None:
-    desk = await at_desk(bubblewrap, Approvals(mode=ApprovalMode.ALL))
+    desk = await at_desk(bubblewrap, Approvals(ApprovalMode.ALL))
     message = await desk.say("sort -o new $(echo a.txt)")
     assert message.status == "ok"
     assert UNASKED not in message.content

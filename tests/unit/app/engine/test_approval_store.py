@@ -25,7 +25,7 @@ def test_a_lasting_yes_is_there_in_the_next_run_in_the_same_folder_only(vibe_hom
     (vibe_home / "config.toml").write_text('# mine\nactive_model = "local"  # the one at home\n')
     host = Host(home=vibe_home, environ={})
 
-    approvals_for(host, settings_of(vibe_home, here), here, ApprovalMode.ASK, None).tree.keep([PUSH])
+    approvals_for(host, settings_of(vibe_home, here), here, ApprovalMode.ASK, None).keep([PUSH])
 
     later = settings_of(vibe_home, here)
     assert approvals_for(host, later, here, ApprovalMode.ASK, None).remembers([PUSH])
@@ -41,4 +41,4 @@ def test_settings_that_cannot_be_written_are_said(vibe_home: Path, tmp_path: Pat
 
     approvals = approvals_for(Host(home=vibe_home, environ={}), VibeConfig(), tmp_path, ApprovalMode.ASK, None)
     with pytest.raises(VibeError, match=r"config\.toml"):
-        approvals.tree.keep([PUSH])
+        approvals.keep([PUSH])

@@ -238,7 +238,7 @@ async def test_an_end_that_a_tool_raises_itself_fails_its_call_and_not_the_run(
             raise ENDS[end]
 
     (tmp_path / "x").touch()
-    rigged = await rig(tmp_path, Fatal, Save, approvals=Approvals(mode=ApprovalMode.ALL))
+    rigged = await rig(tmp_path, Fatal, Save, approvals=Approvals(ApprovalMode.ALL))
     calls = [call("a", "fatal", path="x"), call("b", "save", path="y")]
     batch = await rigged.executor.run_all(calls, rigged.record)
     assert [message.status for message in batch.messages] == ["error", "ok"]
@@ -255,7 +255,7 @@ async def test_what_a_tool_says_about_a_call_or_its_result_fails_the_call_if_it_
         return [3]
 
     odd = type("Odd", (Save,), {method: says})
-    rigged = await rig(tmp_path, odd, approvals=Approvals(mode=ApprovalMode.ALL))
+    rigged = await rig(tmp_path, odd, approvals=Approvals(ApprovalMode.ALL))
     batch = await rigged.executor.run_all([call("a", "odd", path="x")], rigged.record)
     assert batch.messages[0].status == "error"
     assert batch.messages[0].content.startswith("odd failed: ")
@@ -463,7 +463,7 @@ async def test_a_call_that_takes_long_to_judge_holds_nobody_and_is_asked_about(
 ) -> None:
     monkeypatch.setattr(gate, "JUDGING_SECONDS", 0.05)
     Ponder.turns, Ponder.over, Ponder.loop_thread = threading.Event(), threading.Event(), threading.get_ident()
-    rigged = await rig(tmp_path, Ponder, approvals=Approvals(mode=ApprovalMode.ALL))
+    rigged = await rig(tmp_path, Ponder, approvals=Approvals(ApprovalMode.ALL))
     try:
         [message] = (
             await rigged.executor.run_all([call("1", "ponder", path="a.txt", text="x")], rigged.record)

@@ -41,7 +41,7 @@ class Guided:
                 ToolSources(root=root, extra=(*passing_tools(self.traffic), Peek)), VibeConfig(tools=tables)
             ),
             context=InvokeContext(workspace=Workspace(root=root)),
-            approvals=Approvals(mode=ApprovalMode.ALL),
+            approvals=Approvals(ApprovalMode.ALL),
             sink=self.sink,
             guidance=self.guidance,
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from vibe.core.tools.errors import PathError
-from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import ReadTracker, Workspace
 from vibe.system.globs import matches_any
 
@@ -284,6 +283,6 @@ def test_a_root_that_was_moved_or_deleted_is_not_made_anew(root: Path, tmp_path:
     workspace = Workspace(root=root, extra_roots=(tmp_path / "extra",))
     root.rename(tmp_path / "moved")
     for folder in (root, tmp_path / "extra"):
-        with pytest.raises(FileAccessError, match=f"'{folder}' is gone"):
+        with pytest.raises(PathError, match=f"'{folder}' is gone"):
             workspace.write(folder / "deep" / "new.txt", "new.txt", b"text", previous=None)
         assert not folder.exists()

@@ -82,7 +82,7 @@ class Desk:
             models=cast("ModelCatalog", self.models),
             tools=BUILTIN_TOOLS,
             workspace=Workspace(root=root),
-            approvals=Approvals(mode=ApprovalMode.ALL),
+            approvals=Approvals(ApprovalMode.ALL),
             sink=self.sink,
             account=self.account,
             user_input=person,
@@ -323,7 +323,7 @@ async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path
         yield work if is_kept else None
 
     desk = Desk(root, calling(("read_file", {"path": str(top / "b.txt")})), revising(*SPLIT))
-    desk.context = replace(desk.context, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody is there to approve
+    desk.context = replace(desk.context, approvals=Approvals(ApprovalMode.ASK))  # and nobody is there to approve
     assert await desk.agent(kept_by=kept_by).revise(request()) is not None
 
     told = str(desk.models.model.requests[0].messages[1].content)

@@ -165,8 +165,8 @@ async def test_one_question_at_a_time_over_all_steps_and_a_lasting_yes_holds_for
 
     async def ask(step: LinkedStep) -> None:
         approvals = Approvals(approver=LinkedApprover(step.link))
-        approvals.tree.queue = LinkedTurn(step.link, approvals)
-        async with approvals.tree.queue:
+        approvals.queue = LinkedTurn(step.link, approvals)
+        async with approvals.queue:
             if approvals.remembers(request().covers):
                 return
             assert (await LinkedApprover(step.link).approve(request())).reason == "fine"
@@ -177,7 +177,7 @@ async def test_one_question_at_a_time_over_all_steps_and_a_lasting_yes_holds_for
         group.start_soon(ask, second)
 
     assert len(person.asked) == 1
-    assert shared.approvals.yeses == ("bash: 0",)
+    assert shared.approvals.remembered == {"bash: 0"}
 
 
 async def test_a_death_withdraws_the_question_and_passes_the_turn_on() -> None:

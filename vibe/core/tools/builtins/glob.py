@@ -56,7 +56,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         """Search without following links.
 
         Raises:
-            FileAccessError: the folder is missing.
+            PathError: the folder is missing.
             PathError: it is outside the workspace, or the pattern leads there.
         """
         most = self.config.max_results

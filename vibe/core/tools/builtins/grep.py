@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
+from vibe.core.tools.errors import PathError
 from vibe.core.tools.files.search import Found, Match, Query, search_in_python, search_with_ripgrep
-from vibe.core.tools.files.text_files import FileAccessError, require_regular, status_of
+from vibe.core.tools.files.text_files import require_regular, status_of
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild
 from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
@@ -113,7 +114,7 @@ def _start(workspace: Workspace, path: str) -> Path:
     start = workspace.readable(path)
     name = workspace.relative(start)
     if is_wild(path) and not os.path.lexists(start):
-        raise FileAccessError(name, "does not exist", "name a file or a folder, not a pattern")
+        raise PathError(name, "does not exist", "name a file or a folder, not a pattern")
     found = status_of(start, name)
     if not S_ISDIR(found.st_mode):
         require_regular(found, name)

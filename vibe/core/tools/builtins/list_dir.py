@@ -49,7 +49,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
         """List the folder.
 
         Raises:
-            FileAccessError: it is missing, not a folder, or can't be read.
+            PathError: it is missing, not a folder, or can't be read.
         """
         lines = await to_thread.run_sync(_lines, ctx.workspace, args)
         most = self.config.max_entries

@@ -11,7 +11,6 @@ from vibe.core.instructions.memory import AgentMemory, MemoryScope
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError
 from vibe.core.tools.permissions import Assessment, ToolPermission
 from vibe.core.tools.workspace import Workspace
-from vibe.system.errors import VibeError, error_as
 
 
 class MemoryAction(StrEnum):
@@ -44,12 +43,11 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
         """Add, remove or list facts.
 
         Raises:
-            ToolError: the fact can't be kept or removed.
+            VibeError: the fact can't be kept or removed.
         """
         if ctx.memory is None:
             raise ToolError("there is no memory here: do the work without it")
-        with error_as(VibeError, lambda error: ToolError(f"memory: {error}")):
-            return TextResult(text=await _answer(args, ctx.memory))
+        return TextResult(text=await _answer(args, ctx.memory))
 
     def assess(self, args: MemoryArgs, workspace: Workspace) -> Assessment:
         """Allow listing, which changes nothing. Judge other actions as usual."""

@@ -11,8 +11,9 @@ from pydantic import AliasChoices, BaseModel, Field
 from ipc.events import ImageDisplay
 from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
+from vibe.core.tools.errors import PathError
 from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import LARGEST_WHOLE_BYTES, FileAccessError, decode, sniff
+from vibe.core.tools.files.text_files import LARGEST_WHOLE_BYTES, decode, sniff
 from vibe.system.plain_text import counted, whole_characters
 
 CHUNK_BYTES = 1024 * 1024
@@ -137,7 +138,7 @@ def _read_part(file: BinaryIO, size: int, name: str, args: ReadFileArgs, max_byt
     head = file.read(CHUNK_BYTES)
     encoding = sniff(head, name, size)
     if encoding.startswith("utf-16"):
-        raise FileAccessError(name, f"has {size} bytes of {encoding}", "convert it to UTF-8 first (bash: iconv)")
+        raise PathError(name, f"has {size} bytes of {encoding}", "convert it to UTF-8 first (bash: iconv)")
     file.seek(3 if encoding == "utf-8-sig" else 0)
     result = _window(file, name, args, max_bytes, "utf-8" if encoding.startswith("utf") else encoding)
     result.encoding = encoding
@@ -150,9 +151,9 @@ def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int, codec
     goes_on = _pass_bytes(file, args.column)
     data = file.read(max_bytes + 1)
     if args.column and not (goes_on and data):
-        raise FileAccessError(name, f"has a shorter line {args.offset + 1}", f"column {args.column} is past its end")
+        raise PathError(name, f"has a shorter line {args.offset + 1}", f"column {args.column} is past its end")
     if args.offset and not data:
-        raise FileAccessError(name, f"has {counted(skipped, 'line')}", f"offset {args.offset} is past its end")
+        raise PathError(name, f"has {counted(skipped, 'line')}", f"offset {args.offset} is past its end")
     full = len(data) > max_bytes
     data = data[:max_bytes]
     line_end = data.rfind(b"\n") + 1

@@ -8,7 +8,6 @@ import anyio.to_thread
 from pydantic import Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, TextResult, ToolArgs, ToolError, UnaskedConfig
-from vibe.system.errors import UsageError, error_as
 
 
 class SkillArgs(ToolArgs):
@@ -27,9 +26,8 @@ class Skill(BaseTool[SkillArgs, TextResult, UnaskedConfig, BaseToolState]):
         """Return the skill's instructions.
 
         Raises:
-            ToolError: there is no such skill, or its file can't be used.
+            VibeError: there is no such skill, or its file can't be used.
         """
         if ctx.skills is None:
             raise ToolError("there are no skills here: do the work without one")
-        with error_as(UsageError, lambda error: ToolError(str(error))):
-            return TextResult(text=await anyio.to_thread.run_sync(ctx.skills.load, args.name))
+        return TextResult(text=await anyio.to_thread.run_sync(ctx.skills.load, args.name))

@@ -11,7 +11,8 @@ from pydantic import AliasChoices, Field
 from ipc.events import WrittenFile
 from vibe.core.tools.base import BaseToolConfig, InvokeContext, ToolArgs, ToolError
 from vibe.core.tools.edits import EditResult, EditTool, FileEdit
-from vibe.core.tools.files.text_files import DecodedText, FileAccessError, decode, read_whole
+from vibe.core.tools.errors import PathError
+from vibe.core.tools.files.text_files import DecodedText, decode, read_whole
 from vibe.core.tools.workspace import Workspace
 
 _NEW = DecodedText(text="", encoding="utf-8")
@@ -99,7 +100,7 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
         if old is not None and not args.append:
             _require_seen(path, name, old, args, ctx)
         if old is None and not config.create_parent_dirs and not path.parent.is_dir():
-            raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
+            raise PathError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
         data = edit.encoded()
         diff, warnings = edit.write(ctx, data)
         return WriteFileResult(
@@ -118,9 +119,9 @@ def _require_seen(path: Path, name: str, old: bytes, args: WriteFileArgs, ctx: I
     """Check that this agent has seen the current version of the file it replaces.
 
     Raises:
-        FileAccessError: ``overwrite`` is not set, or the agent has not seen it.
+        PathError: ``overwrite`` is not set, or the agent has not seen it.
     """
     if not args.overwrite:
-        raise FileAccessError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
+        raise PathError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
     if not ctx.reads.is_current(path, old):
-        raise FileAccessError(name, "was not read in its current version", "read it with read_file before replacing it")
+        raise PathError(name, "was not read in its current version", "read it with read_file before replacing it")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from vibe.core.messages import Image
-from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.errors import PathError
 from vibe.system.errors import UsageError, error_as
 
 MAX_IMAGE_BYTES = 4_000_000
@@ -61,7 +61,7 @@ def attachable(data: bytes, name: str) -> Image:
     kind = image_type(data)
     if kind is None:
         raise UsageError(f"{name} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
-    with error_as(FileAccessError, lambda error: UsageError(str(error))):
+    with error_as(PathError, lambda error: UsageError(str(error))):
         return as_image(data, kind, name)
 
 
@@ -69,9 +69,9 @@ def as_image(data: bytes, media_type: str, name: str) -> Image:
     """Return the bytes of an image file as an image for a message.
 
     Raises:
-        FileAccessError: it is larger than models accept.
+        PathError: it is larger than models accept.
     """
     if len(data) > MAX_IMAGE_BYTES:
         smaller = f"make one of at most {MAX_IMAGE_BYTES} bytes first, {PurePath(name).stem}-small for example"
-        raise FileAccessError(name, f"is an image of {len(data)} bytes", smaller)
+        raise PathError(name, f"is an image of {len(data)} bytes", smaller)
     return Image(media_type=media_type, data=base64.b64encode(data).decode("ascii"))

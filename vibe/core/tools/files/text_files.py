@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from vibe.core.tools.errors import ToolError
+from vibe.core.tools.errors import PathError
 from vibe.core.tools.ports import Files
 from vibe.system.errors import closest, did_you_mean, os_error_as
 from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, folder_below, is_open, overwrite
@@ -72,14 +72,7 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Flags that open a file for reading without following a link or waiting for a writer."""
 
 
-class FileAccessError(ToolError):
-    """A file can't be used. The message says why and what to do about it."""
-
-    def __init__(self, path: str, problem: str, advice: str = "") -> None:
-        super().__init__(f"{path!r} {problem}" + (f"; {advice}" if advice else ""))
-
-
-class BinaryFileError(FileAccessError):
+class BinaryFileError(PathError):
     """A file is not text. ``kind`` says what it looks like, and ``size`` is in bytes."""
 
     def __init__(self, path: str, kind: str, size: int) -> None:
@@ -181,7 +174,7 @@ def status_of(path: Path, name: str) -> os.stat_result:
     """Return the status of a file or folder that is to be listed or searched. Blocks.
 
     Raises:
-        FileAccessError: it is missing (the message offers similar names), or not readable.
+        PathError: it is missing (the message offers similar names), or not readable.
     """
     with os_error_as(lambda error: _access_error(error, path, name)):
         found = path.stat()
@@ -195,7 +188,7 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
     """Open the regular file at a resolved path for reading. Errors call it ``name``. Blocks.
 
     Raises:
-        FileAccessError: it is missing (the message offers similar names), not a file, or not readable.
+        PathError: it is missing (the message offers similar names), not a file, or not readable.
     """
     with folder_of(path, name) as folder:
         require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
@@ -209,29 +202,29 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     """Create a file at a resolved path, whole or not at all, and any missing folders. Blocks.
 
     Raises:
-        FileAccessError: something exists there already, or it can't be written.
+        PathError: something exists there already, or it can't be written.
     """
     with folder_of(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
         try:
             draft.place(path.name)
         except FileExistsError:
-            raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
+            raise PathError(name, "exists by now", "read it first, then set overwrite") from None
 
 
 def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
     """Replace the content of the file at a resolved path by ``data``, preserving all else but its other names. Blocks.
 
     Raises:
-        FileAccessError: its bytes are no longer ``previous``, or it can't be written.
+        PathError: its bytes are no longer ``previous``, or it can't be written.
     """
 
     def look(descriptor: int) -> None:
         require_regular(os.fstat(descriptor), name)
         with os.fdopen(os.dup(descriptor), "rb") as file:
             if file.read(len(previous) + 1) != previous:
-                raise FileAccessError(name, "has changed meanwhile", "read it again")
+                raise PathError(name, "has changed meanwhile", "read it again")
         if not os.access(path.name, os.W_OK, dir_fd=folder):
-            raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
+            raise PathError(name, "is write-protected", "leave it, or have its mode changed")
 
     with folder_of(path, name) as folder:
         found = _stat(path.name, folder)
@@ -289,7 +282,7 @@ def relink(path: Path, other: Path, old: os.stat_result) -> bool:
             except OSError:
                 os.unlink(draft, dir_fd=folder)
                 raise
-    except (OSError, FileAccessError):
+    except (OSError, PathError):
         return False
     return True
 
@@ -310,12 +303,12 @@ def read_whole(files: Files, path: Path, name: str) -> bytes:
     """Return the bytes of a file that is to be edited. Blocks.
 
     Raises:
-        FileAccessError: it is missing, not a file, not readable, or too large.
+        PathError: it is missing, not a file, not readable, or too large.
     """
     with files.read(path, name) as file:
         data = file.read(LARGEST_WHOLE_BYTES + 1)
     if len(data) > LARGEST_WHOLE_BYTES:
-        raise FileAccessError(name, f"is larger than {LARGEST_WHOLE_BYTES} bytes", "edit it with bash")
+        raise PathError(name, f"is larger than {LARGEST_WHOLE_BYTES} bytes", "edit it with bash")
     return data
 
 
@@ -324,7 +317,7 @@ def folder_of(path: Path, name: str, *, make: bool = False) -> Generator[int, No
     """Open the folder of a resolved path, reached name by name without following a link.
 
     Raises:
-        FileAccessError: it can't be opened, or the system reports an error in the block.
+        PathError: it can't be opened, or the system reports an error in the block.
     """
     mapped = os_error_as(lambda error: _access_error(error, path, name))
     with mapped, folder_below("/", path.relative_to("/"), make=make) as (folder, _):
@@ -341,25 +334,25 @@ def require_regular(found: os.stat_result, name: str) -> None:
     """Refuse anything that is not a regular file.
 
     Raises:
-        FileAccessError: the message says what it is.
+        PathError: the message says what it is.
     """
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISLNK(found.st_mode):
-        raise FileAccessError(name, "has become a link while it was used", "look at it again")
+        raise PathError(name, "has become a link while it was used", "look at it again")
     problem = next((words for is_kind, words in KINDS if is_kind(found.st_mode)), "is not a regular file")
     advice = "list it with bash (ls), or name a file in it" if stat.S_ISDIR(found.st_mode) else "name a regular file"
-    raise FileAccessError(name, problem, advice)
+    raise PathError(name, problem, advice)
 
 
-def _access_error(error: OSError, path: Path, name: str) -> FileAccessError:
+def _access_error(error: OSError, path: Path, name: str) -> PathError:
     if isinstance(error, FileNotFoundError):
-        return FileAccessError(name, "does not exist", _closest(path))
+        return PathError(name, "does not exist", _closest(path))
     if isinstance(error, PermissionError):
-        return FileAccessError(name, "may not be accessed by this user", "its mode would have to change")
+        return PathError(name, "may not be accessed by this user", "its mode would have to change")
     if isinstance(error, NotADirectoryError):
-        return FileAccessError(name, "leads through something that is not a folder", "check the path")
-    return FileAccessError(name, f"can't be used: {error.strerror or error}")
+        return PathError(name, "leads through something that is not a folder", "check the path")
+    return PathError(name, f"can't be used: {error.strerror or error}", "")
 
 
 def _closest(path: Path) -> str:

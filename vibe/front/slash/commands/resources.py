@@ -96,7 +96,7 @@ async def run_permissions(talk: Talk, typed: TypedCommand) -> None:
         talk.say(decision_line(await to_thread.run_sync(_decided, talk, tool, arguments.strip())))
         return
     talk.say(setup_line(talk))
-    yeses = talk.conversation.approvals.yeses
+    yeses = sorted(talk.conversation.approvals.remembered)
     talk.say("allowed by you:" if yeses else "nothing is allowed beyond one call")
     for yes in yeses:
         talk.say(f"  {one_line(yes, YES_LENGTH)}")

@@ -19,7 +19,6 @@ from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathError, ToolError
 from vibe.core.tools.executor import ToolExecutor
-from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
@@ -87,7 +86,7 @@ async def test_what_is_typed_between_reading_and_writing_is_not_lost(
     await caller.call(make(ReadFile), path="a.txt")
     editor.types_next = lambda: editor.buffers.update({typed: "typed meanwhile\n"})
 
-    with pytest.raises(FileAccessError, match=r"'a.txt' has changed meanwhile; read it again"):
+    with pytest.raises(PathError, match=r"'a.txt' has changed meanwhile; read it again"):
         await caller.call(make(tool), **arguments)
     assert (editor.buffers[typed], saved(typed)) == ("typed meanwhile\n", SAVED)
 
@@ -99,7 +98,7 @@ async def test_only_a_buffer_that_was_read_as_it_is_now_is_replaced(
     await caller.call(make(ReadFile), path="a.txt")
     editor.buffers[typed] += "four\n"
 
-    with pytest.raises(FileAccessError, match="was not read in its current version"):
+    with pytest.raises(PathError, match="was not read in its current version"):
         await caller.call(make(WriteFile), **writing)
     assert editor.buffers[typed] == TYPED + "four\n"
 
@@ -113,7 +112,7 @@ async def test_a_buffer_that_was_never_saved_is_a_file_like_others(caller: Calle
     path = caller.root / "new" / "b.txt"
     editor.buffers[path] = "draft\n"
 
-    with pytest.raises(FileAccessError, match=r"'new/b.txt' exists; edit it with search_replace"):
+    with pytest.raises(PathError, match=r"'new/b.txt' exists; edit it with search_replace"):
         await caller.call(make(WriteFile), path="new/b.txt", content="mine\n")
     await caller.call(make(WriteFile), path="new/b.txt", content="more\n", append=True)
     await caller.call(make(SearchReplace, create_backup=True), file_path="new/b.txt", content=edit("draft", "done"))
@@ -130,7 +129,7 @@ async def test_what_the_editor_has_no_text_of_is_the_disks(caller: Caller, edito
     assert (caller.root / "b.txt").read_bytes() == b"th\xe9\n"
     await caller.call(make(WriteFile), path="deep/c.txt", content="c\n")
     assert (caller.root / "deep" / "c.txt").read_text() == "c\n"
-    with pytest.raises(FileAccessError, match=r"'a.text' does not exist; did you mean 'b.txt'"):
+    with pytest.raises(PathError, match=r"'a.text' does not exist; did you mean 'b.txt'"):
         await caller.call(make(ReadFile), path="a.text")
     assert not editor.buffers
 

@@ -153,7 +153,7 @@ async def test_only_what_was_let_run_gets_to_a_terminal(tmp_path: Path) -> None:
     executor = ToolExecutor(
         tools=BUILTIN_TOOLS.filtered(None),
         context=InvokeContext(workspace=Workspace(root=tmp_path), environ={"PATH": PATH}, commands=terminals),
-        approvals=Approvals(mode=ApprovalMode.ASK),
+        approvals=Approvals(ApprovalMode.ASK),
         sink=sink,
     )
     messages: list[ToolMessage] = []

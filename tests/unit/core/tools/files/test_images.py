@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
+from vibe.core.tools.errors import PathError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ def test_images_are_told_by_their_first_bytes(head: bytes, media_type: str | Non
 
 def test_an_image_goes_whole_or_not_at_all() -> None:
     assert base64.b64decode(as_image(b"\x89PNG", "image/png", "a.png").data) == b"\x89PNG"
-    with pytest.raises(FileAccessError, match=str(MAX_IMAGE_BYTES)):
+    with pytest.raises(PathError, match=str(MAX_IMAGE_BYTES)):
         as_image(bytes(MAX_IMAGE_BYTES + 1), "image/png", "a.png")
