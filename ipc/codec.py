@@ -95,12 +95,10 @@ _header_decoder = json.Decoder(ReplayHeader)
 class EventRecord:
     """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest decoded on first use."""
 
-    def __init__(self, seq: int, source: str, body: bytes, topic: str | None = None) -> None:
+    def __init__(self, seq: int, source: str, body: bytes) -> None:
         self.seq = seq
         self.source = source
         self.body = body
-        if topic is not None:
-            vars(self)["topic"] = topic
 
     @cached_property
     def topic(self) -> str:

@@ -82,17 +82,7 @@ class Entry(Struct, frozen=True, kw_only=True):
         return is_being_written(Path(self.journal))
 
 
-class Origin(Struct, frozen=True, kw_only=True):
-    """The sources of one publisher's events; ``events`` and ``replay`` are None if only its journal is left.
-
-    ``token`` is the run's, if this home knows it.
-    """
-
-    source: str | None
-    events: str | None
-    replay: str | None
-    journal: Path | None
-    token: str = ""
+_UNKNOWN = Entry(source="", journal="", started=0.0, info=RunInfo(cwd=""))
 
 
 class Registry(Struct, eq=False):
@@ -182,8 +172,10 @@ class Registry(Struct, eq=False):
         """Return the living publisher at an event address, or None."""
         return next((entry for entry in self.running() if entry.events == address), None)
 
-    def resolve(self, target: str | Path) -> Origin:
-        """Find the events that ``target`` names: a source, plan or session id, address, journal file, or ``latest``.
+    def resolve(self, target: str | Path) -> Entry:
+        """Find the publisher that ``target`` names: a source, plan or session id, address, journal, or ``latest``.
+
+        Without addresses, only its journal is left. What is unknown of it is blank.
 
         Raises:
             UnknownSourceError: it names no run, or several.
@@ -208,26 +200,25 @@ class Registry(Struct, eq=False):
         problem = "has ended" if _matching_all(self.ended(), name) else "is not a run on this machine"
         raise UnknownSourceError(name, problem, [entry.source for entry in running])
 
-    def _at_address(self, address: str) -> Origin:
+    def _at_address(self, address: str) -> Entry:
         addresses = addresses_from(address)
-        if (entry := self.owner_of(addresses.events)) is not None:
-            return _origin(entry, alive=True)
-        return Origin(source=None, events=addresses.events, replay=addresses.replay, journal=None)
+        return self.owner_of(addresses.events) or structs.replace(_UNKNOWN, **structs.asdict(addresses))
 
-    def _at_journal(self, path: Path) -> Origin:
+    def _at_journal(self, path: Path) -> Entry:
         if not os.path.isfile(path):
             raise JournalError(path, "no such file", "give the path of a journal.jsonl or a source id")
         entry = read_json_file(path.with_name(PUBLISHER_NAME), Entry)
         if entry is None or Path(entry.journal).name != path.name:
-            return Origin(source=None, events=None, replay=None, journal=path)
+            return structs.replace(_UNKNOWN, journal=str(path))
         known = next((other for other in self.running() if other.source == entry.source), entry)
-        return _origin(structs.replace(known, journal=str(path)), alive=entry.alive)
+        return structs.replace(known if entry.alive else _journal_of(known), journal=str(path))
 
-    def _by_name(self, name: str) -> Origin:
+    def _by_name(self, name: str) -> Entry:
         running = self.running()
-        for entries, alive in ((running, True), (self.ended(), False)):
-            if (found := _matching(entries, name)) is not None:
-                return _origin(found, alive=alive)
+        if (found := _matching(running, name)) is not None:
+            return found
+        if (found := _matching(self.ended(), name)) is not None:
+            return _journal_of(found)
         raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
@@ -285,9 +276,9 @@ def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     return exact or newest or [entry for entry in entries if entry.source.startswith(name)]
 
 
-def _origin(entry: Entry, *, alive: bool) -> Origin:
-    events, replay, token = (entry.events, entry.replay, entry.token) if alive else (None, None, "")
-    return Origin(source=entry.source, events=events, replay=replay, journal=Path(entry.journal), token=token)
+def _journal_of(entry: Entry) -> Entry:
+    """Return what is left of a publisher that is gone."""
+    return structs.replace(entry.public, events="", replay="", control="")
 
 
 def _write(path: Path, data: bytes) -> None:

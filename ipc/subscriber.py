@@ -32,7 +32,7 @@ from ipc.codec import (
 from ipc.errors import CodecError, EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.events import Event
 from ipc.journal import JournalReader, is_being_written, reader_from
-from ipc.registry import Origin, Registry, last_in_good_order
+from ipc.registry import Entry, Registry, last_in_good_order
 
 After: TypeAlias = int | Literal["now"]
 """The number of the event to start after (0 to start from the first), or ``"now"`` for whatever comes next."""
@@ -176,15 +176,15 @@ class Subscription:
 
     # --- finding the publisher
 
-    async def _connect(self, origin: Origin) -> None:
-        self.source, self._journal = origin.source, origin.journal
-        self._token = self._token or origin.token
-        if origin.events is None or origin.replay is None:
+    async def _connect(self, entry: Entry) -> None:
+        self.source, self._journal = entry.source or None, Path(entry.journal) if entry.journal else None
+        self._token = self._token or entry.token
+        if not entry.events:
             await self._switch_to_journal()
             return
         self._last_message = time.monotonic()
-        self._stream = SubSocket(origin.events, self.buffered)
-        self._requests = ReqSocket(origin.replay)
+        self._stream = SubSocket(entry.events, self.buffered)
+        self._requests = ReqSocket(entry.replay)
         header = await self._answer(ReplayRequest(), CONNECT_S)
         if header is not None and header[0].refused:
             remedy = "set VIBE_BUS_TOKEN to the one in its file in $VIBE_HOME/run"
@@ -252,14 +252,14 @@ class Subscription:
             return
         self._next = self._next or seen.seq
         if seen.seq == self._next:
-            self._deliver(seen.seq, decoded[1], decoded[0])
+            self._deliver(seen.seq, decoded[1])
         else:
             self.head = max(self.head, seen.seq)
 
-    def _deliver(self, seq: int, body: bytes, topic: str | None = None) -> None:
+    def _deliver(self, seq: int, body: bytes) -> None:
         self._next = seq + 1
         self.head = max(self.head, seq)
-        record = EventRecord(seq, self.source or "", body, topic)
+        record = EventRecord(seq, self.source or "", body)
         if not self._topics or record.topic.startswith(self._topics):
             self._ready.append(record)
 
@@ -335,7 +335,7 @@ class Subscription:
             if self._next is not None and head.seq >= self._next:
                 if head.seq > self._next:
                     self._lost.append((self._next, head.seq - 1))
-                self._deliver(head.seq, body, head.topic)
+                self._deliver(head.seq, body)
                 self.replayed += 1
         if self.source is None:
             raise JournalError(reader.path, self._damaged or "it holds no event", NO_JOURNAL)

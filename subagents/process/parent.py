@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
@@ -61,8 +61,7 @@ class StepServer:
         self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
-        self._messages: dict[int, _Message] = {}
-        self._numbers = itertools.count(1)
+        self._messages: deque[_Message] = deque()
         self._is_serving = False
         self._start: Callable[..., object]
 
@@ -106,7 +105,7 @@ class StepServer:
                 flaw = error
             finally:
                 self._is_serving = False
-                for sent in self._messages.values():  # a process that is gone answers nothing more
+                for sent in self._messages:  # a process that is gone answers nothing more
                     sent.answered.set()
             if self.result is None and not leaving:
                 self._write_off()
@@ -119,20 +118,11 @@ class StepServer:
         await self.met.wait()
         if not self._is_serving:
             return False
-        number, sent = next(self._numbers), _Message()
-        self._messages[number] = sent
-        try:
-            await self.send(protocol.Say(number, text, by))
-            await sent.answered.wait()
-        finally:
-            del self._messages[number]
+        sent = _Message()
+        self._messages.append(sent)
+        await self.send(protocol.Say(text, by))
+        await sent.answered.wait()
         return sent.taken
-
-    def _note_reply(self, heard: protocol.Heard) -> None:
-        sent = self._messages.get(heard.number)
-        if sent is not None:
-            sent.taken = heard.taken
-            sent.answered.set()
 
     def _handle(self, message: protocol.FromStep) -> None:
         match message:
@@ -145,11 +135,13 @@ class StepServer:
                 self._take_back(message)
             case protocol.Paused(provider, seconds):
                 self._limiter(provider).pause(seconds)
-            case protocol.Heard():
-                self._note_reply(message)
+            case protocol.Heard(taken) if self._messages:
+                sent = self._messages.popleft()
+                sent.taken = taken
+                sent.answered.set()
             case protocol.Ended(result):
                 self.result = result
-            case protocol.Hello():
+            case protocol.Hello() | protocol.Heard():
                 pass  # a process that is told to exit early may send its hello only now
             case _:
                 assert_never(message)

@@ -26,7 +26,7 @@ from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Version of the protocol. It grows with every change that an end of the old version could not understand."""
 
 AGENTS = "agents"
@@ -190,9 +190,8 @@ class Paused(Struct, frozen=True, tag="paused"):
 
 
 class Heard(Struct, frozen=True, tag="heard"):
-    """Reply to ``Say``; ``taken`` says that the agent gets the message before its next model call."""
+    """Reply to the oldest ``Say`` without one; ``taken``: the agent gets the message before its next model call."""
 
-    number: int
     taken: bool
 
 
@@ -263,9 +262,8 @@ class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
 
 
 class Say(Struct, frozen=True, tag="say"):
-    """Send the agent a message; ``Heard`` replies with the same number."""
+    """Send the agent a message; ``Heard`` replies."""
 
-    number: int
     text: str
     by: str = ""
 

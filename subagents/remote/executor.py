@@ -260,7 +260,7 @@ class ClusterExecutor(Struct, eq=False):
         settings = self._settings
         carrier = RemoteCarrier(link, sent.worktree, run.steps / task.step_id, exchange, settings.largest_tree)
         # A setup may take any time. If the worker is gone, the link ends.
-        with anyio.fail_after(math.inf if settings.setup.commands else READY_SECONDS):
+        with anyio.fail_after(math.inf if settings.setup else READY_SECONDS):
             while (frame := await link.receive()) != f.ProcessReady():
                 if isinstance(frame, f.OrderRefused):
                     raise WorkerRefusedError(address, frame.detail, frame.reason)

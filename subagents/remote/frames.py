@@ -69,23 +69,18 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """The number of steps with agents that are still to come."""
 
 
-class WorkerSetup(Struct, frozen=True, kw_only=True):
-    """Commands that a worker runs once for each content of the files ``keys``.
-
-    ``share`` are the paths that attempts get as links to the result.
-    """
-
-    commands: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    share: tuple[str, ...] = ()
-
-
 class RemoteSettings(Struct, frozen=True, kw_only=True):
-    """Settings of steps on workers, as in ``[cluster]``; ``largest_tree`` is in bytes."""
+    """Settings of steps on workers, as in ``[cluster]``; ``largest_tree`` is in bytes.
+
+    A worker runs the commands ``setup`` once for each content of the files ``setup_keys``. ``share`` are the paths that
+    attempts get as links to the result.
+    """
 
     checkpoint_seconds: float = 10.0
     largest_tree: int = 2_000_000_000
-    setup: WorkerSetup = WorkerSetup()
+    setup: tuple[str, ...] = ()
+    setup_keys: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
 
 
 class Order(Struct, frozen=True, kw_only=True, tag="order"):

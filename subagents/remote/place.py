@@ -265,7 +265,7 @@ class WorkerPlace:
             set_up = await unless(partial(_until_left, link), partial(self._set_up, project, order, repository))
             if not set_up:
                 raise LinkError("the run has left")
-            shared = replace(repository, workspace=set_up[0], prefix=order.prefix, share=order.settings.setup.share)
+            shared = replace(repository, workspace=set_up[0], prefix=order.prefix, share=order.settings.share)
             worktree = _worktree(shared, checkout)
             async with _checked_out(worktree, order.commit, lock):
                 await to_thread.run_sync(_write_files, run, order.step_id, files)
@@ -324,12 +324,12 @@ class WorkerPlace:
             SetupFailedError: a command failed.
             WorktreeError: Git or the disk refuses.
         """
-        setup = order.settings.setup
-        names = [f"{order.commit}:{order.prefix}{key}" for key in setup.keys]
-        if not setup.commands:
+        commands, keys = order.settings.setup, order.settings.setup_keys
+        names = [f"{order.commit}:{order.prefix}{key}" for key in keys]
+        if not commands:
             return self._work / "none"
         found = await to_thread.run_sync(partial(repository.git.ask, "rev-parse", *names))
-        text = "\0".join((project, order.prefix, *setup.commands, *setup.keys, found.text.replace(order.commit, "")))
+        text = "\0".join((project, order.prefix, *commands, *keys, found.text.replace(order.commit, "")))
         folder = self._templates / hashlib.sha256(text.encode()).hexdigest()[:32]
         done = folder.with_suffix(DONE)
         async with self._lock(folder.name):
@@ -337,7 +337,7 @@ class WorkerPlace:
                 await to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
                 async with self._lock(project):
                     await to_thread.run_sync(_worktree(repository, folder).create, _base(order.commit))
-                await _run_setup(folder / order.prefix, setup.commands, self._environ)
+                await _run_setup(folder / order.prefix, commands, self._environ)
             done.touch()
         return folder / order.prefix
 

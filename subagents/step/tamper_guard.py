@@ -268,24 +268,29 @@ class TamperGuard:
         known = self._recorded.files
         now = {name: _digest(self._root / name) for name in known}
         differing = [name for name, digest in known.items() if now[name] != digest]
-        claimed = self._others() if differing else ()
-        theirs = [name for name in differing if matches_any(name, claimed)]
-        if theirs:
-            known.update((name, now[name]) for name in theirs)
-            self._write()
+        theirs = self._claimed_by_others(differing)
+        self._accept(known, now, theirs)
         return tuple(name for name in differing if name not in theirs)
 
     def config_changes(self) -> tuple[ConfigChange, ...]:
         """Return the changes of config files, except those that concurrent steps claim to write. Blocks."""
-        return self._changes_except(self._claimed_by_others)
+        return self._changes_except(lambda found: self._claimed_by_others([one.name for one in found]))
 
     def checked(self) -> None:
         """Record config files that a check just built, because they are not the step's doing. Blocks."""
         self._changes_except(_built)
 
-    def _claimed_by_others(self, found: Sequence[ConfigChange]) -> list[str]:
-        claimed = self._others() if found else ()
-        return [one.name for one in found if matches_any(one.name, claimed)]
+    def _claimed_by_others(self, names: Sequence[str]) -> list[str]:
+        claimed = self._others() if names else ()
+        return [name for name in names if matches_any(name, claimed)]
+
+    def _accept(self, known: Digests, now: Digests, names: Sequence[str]) -> None:
+        """Record the present state of some files."""
+        for name in names:
+            known.pop(name, None)
+            known.update({name: now[name]} if name in now else {})
+        if names:
+            self._write()
 
     def _changes_except(self, accepted_of: Callable[[Sequence[ConfigChange]], list[str]]) -> tuple[ConfigChange, ...]:
         known = self._recorded.config
@@ -294,11 +299,7 @@ class TamperGuard:
         now = self._config_now()
         found = differences(known, now)
         accepted = accepted_of(found)
-        for name in accepted:
-            known.pop(name, None)
-            known.update({name: now[name]} if name in now else {})
-        if accepted:
-            self._write()
+        self._accept(known, now, accepted)
         return tuple(one for one in found if one.name not in accepted)
 
     def _config_now(self) -> Digests:

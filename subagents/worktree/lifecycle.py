@@ -22,7 +22,7 @@ from subagents.worktree.errors import (
     name_some,
     on_disk,
 )
-from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, merge_trees, plan_merge
+from subagents.worktree.merge import MergeConflict, MergePlan, Work, merge_trees, plan_merge
 from subagents.worktree.repository import DETACHED_HEAD, Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
 from vibe.system.files import entries_of, regular_bytes, replace_file, text_of
@@ -180,11 +180,13 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return Worktree(repository=repository, path=self.place.folder / name, branch=branch)
 
     @property
-    def _messages(self) -> Messages:
-        """The messages of the step's commit and of its merge."""
-        title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
-        whose = f"step {self.step_id!r} of plan {plan_id}"
-        return Messages(work=f"{title}\n\n{commit_mark(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
+    def _headline(self) -> str:
+        return " ".join(self.title.split()) or self.step_id
+
+    @property
+    def _message(self) -> str:
+        """The message of the step's commit."""
+        return f"{self._headline}\n\n{commit_mark(self.step_id, self.place.plan_id)}\n"
 
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Continue the attempt from its recorded phase, or begin it with a fresh worktree.
@@ -215,7 +217,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             MergeRefusedError: it changed files outside the step's ``writes``.
         """
         record = self._record()
-        work, changes = self.folder.commit(record.base, self._messages.work) or (None, ())
+        work, changes = self.folder.commit(record.base, self._message) or (None, ())
         if writes is not None and (strayed := self._outside(writes, changes)):
             raise MergeRefusedError(OUTSIDE.format(files=name_some(strayed)))
         self._changes = changes
@@ -227,7 +229,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge, and keep its work on its branch."""
         record = self._record()
-        kept = _keep_on_branch(self.worktree(repository), record, self._messages, known=result.detail)
+        kept = _keep_on_branch(self.worktree(repository), record, self._message, known=result.detail)
         detail = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
         result = structs.replace(result, detail=detail, files_changed=())  # no file of the user's has changed
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
@@ -245,7 +247,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             return self._write(structs.replace(record, phase=Phase.MERGED), sync=False)
         with index_lock(repository):
             changes = self._changes or repository.changes(record.base.commit, record.work)
-            work = Work(commit=record.work, changes=changes, messages=self._messages)
+            whose = f"step {self.step_id!r} of plan {self.place.plan_id}"
+            merge_message = f"Merge {whose}\n\n{self._headline}\n"
+            work = Work(commit=record.work, changes=changes, message=self._message, merge_message=merge_message)
             for _ in range(MERGE_TRIES - 1):
                 with suppress(StaleTreeError):
                     return self._merge_once(repository, record, work)
@@ -337,7 +341,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         Raises:
             WorktreeError: it can't be committed.
         """
-        work = self.folder.end_conflict(conflict, self._messages.work)
+        work = self.folder.end_conflict(conflict, self._message)
         self._changes = ()
         resolved = structs.replace(
             self._record(), phase=Phase.FINISHED, base=conflict.base, work=work, result=result, conflict=None
@@ -360,7 +364,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
-            _keep_on_branch(self.worktree(repository), record, self._messages)
+            _keep_on_branch(self.worktree(repository), record, self._message)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
     def _create(self, repository: Repository) -> WorktreeRecord:
@@ -396,7 +400,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record
 
 
-def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages, known: str = "") -> str:
+def _keep_on_branch(folder: Worktree, record: WorktreeRecord, message: str, known: str = "") -> str:
     """Keep an attempt's work on its branch and remove its worktree.
 
     Return a phrase that says where the work is, and why it is not on the branch unless that is ``known``, or an empty
@@ -407,7 +411,7 @@ def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages
         if work is not None:
             folder.repository.git("update-ref", folder.ref, work)
         elif record.phase is Phase.WORKING and folder.is_there:
-            work, _ = folder.commit(record.base, messages.work) or (None, ())
+            work, _ = folder.commit(record.base, message) or (None, ())
     except WorktreeError as error:
         return f"its work is in {str(folder.path)!r}{'' if str(error) in known else f': {error}'}"
     folder.remove()

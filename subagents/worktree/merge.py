@@ -45,19 +45,13 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
         return Base(commit=self.onto, head=self.head, ref=self.ref)
 
 
-class Messages(Struct, frozen=True, kw_only=True):
-    """The messages of the step's commit and of the merge commit."""
-
-    work: str
-    merge: str
-
-
 class Work(Struct, frozen=True, kw_only=True):
-    """A step's commit, its changes, and the messages to commit and merge it with."""
+    """A step's commit, its changes, and the messages to commit it and to merge it with."""
 
     commit: str
     changes: tuple[Change, ...]
-    messages: Messages
+    message: str
+    merge_message: str
 
 
 def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
@@ -108,7 +102,7 @@ def _plan_clean(
         changes = repository.changes(head, tree)
         if _touches_uncommitted(changes, state.dirty):
             return None
-    commit = repository.commit(tree, [head, work], step.messages.merge) if changes else None
+    commit = repository.commit(tree, [head, work], step.merge_message) if changes else None
     return MergePlan(head=head, commit=commit, files=changes, index=changes)
 
 
@@ -129,8 +123,8 @@ def _plan_dirty(
     committed = {change.path for change in index}
     commit = None
     if index:
-        own = repository.commit(tree, [head], step.messages.work)
-        commit = repository.commit(tree, [head, own], step.messages.merge)
+        own = repository.commit(tree, [head], step.message)
+        commit = repository.commit(tree, [head, own], step.merge_message)
     left_out = tuple(change.path for change in files if change.path not in committed)
     return MergePlan(head=head, commit=commit, files=files, index=index, left_out=left_out)
 

@@ -201,9 +201,9 @@ class Worktree(Struct, frozen=True, kw_only=True):
         answer = self.git.ask(*words)
         if answer.code not in (0, 1) or self._merge_head() != conflict.onto:
             raise GitFailedError(words, self.path, answer.problem)
-        for path in self._unmerged():
+        for path, sides in self._unmerged().items():
             if not _is_marked(self.path / path, conflict.onto):
-                self._write_markers(path, conflict.onto)
+                self._write_markers(path, sides, conflict.onto)
 
     def unresolved(self, conflict: MergeConflict) -> str:
         """Return the reason that the resolution can't be committed, or an empty string."""
@@ -321,14 +321,17 @@ class Worktree(Struct, frozen=True, kw_only=True):
     def _holds(self, commit: str) -> bool:
         return self.git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0
 
-    def _unmerged(self) -> list[str]:
-        items = self.git("ls-files", "-u", "-z").items
-        return list(dict.fromkeys(item.partition("\t")[2] for item in items))
+    def _unmerged(self) -> dict[str, dict[str, str]]:
+        """Return the paths that clash, each with the objects of its sides by git's numbers for them."""
+        found: dict[str, dict[str, str]] = {}
+        for item in self.git("ls-files", "-u", "-z").items:
+            entry, _, path = item.partition("\t")
+            _, oid, side = entry.split(" ")
+            found.setdefault(path, {})[side] = oid
+        return found
 
-    def _write_markers(self, path: str, onto: str) -> None:
+    def _write_markers(self, path: str, sides: Mapping[str, str], onto: str) -> None:
         """Write markers that name both sides into a file that git can't mark (binary, deleted, of another kind)."""
-        items = self.git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
-        sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
         ours, theirs = _side_text(sides.get("2")), _side_text(sides.get("3"))
         file = self.path / path
         with suppress(OSError):  # a folder of the other side may be in its place, which git has reported

@@ -178,7 +178,7 @@ async def _run_attempt(
         approvals.queue = LinkedTurn(link, approvals)
         services = RunServices(
             sink=link,
-            account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,
+            account=linked_account(link, document.limits, begin.usage, begin.cost_usd),
             approvals=approvals,
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
             limiter_of=engine.models.limiter,
@@ -324,8 +324,8 @@ class StepLink(Struct, eq=False):
                         waiting.tell(text)
                 case protocol.StopAtTurnEnd():
                     self.requested = True
-                case protocol.Say(number, text, by):
-                    self.send(protocol.Heard(number, await self.steering.tell(step_id, text, by)))
+                case protocol.Say(text, by):
+                    self.send(protocol.Heard(await self.steering.tell(step_id, text, by)))
                 case protocol.CancelNow():
                     return True
                 case _:
@@ -341,19 +341,10 @@ class StepLink(Struct, eq=False):
         self._transport.post(protocol.encode(message))
 
 
-class LinkedLedger:
-    """The plan's account as seen from here.
+def linked_account(link: StepLink, limits: Limits, usage: Usage, cost_usd: float | None) -> Account:
+    """Return an account that mirrors the plan's, and whose calls need room on that, too."""
 
-    ``account`` mirrors it, and ``reserve`` is a ``subagents.agent.budget.Upstream``.
-    """
-
-    def __init__(self, link: StepLink, limits: Limits, usage: Usage, cost_usd: float | None) -> None:
-        self._link = link
-        self.account = Account("the plan", limits, self.reserve)
-        self.account.mirror(usage, cost_usd)
-
-    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
-        """Reserve room on the plan's account; see ``vibe.core.budget.Budget``."""
+    async def reserve(model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
         room = protocol.LedgerRoom(
             model=model.name,
             provider=model.provider,
@@ -363,12 +354,16 @@ class LinkedLedger:
             wanted_tokens=wanted_tokens,
         )
         try:
-            granted = await self._link.lease(room)
+            granted = await link.lease(room)
         except LeaseRefusedError as error:
             refused = error.refused
             raise BudgetExhaustedError(refused.account, refused.limit, refused.spent) from error
-        self.account.mirror(granted.usage, granted.cost_usd)
-        return LinkedReservation(granted.tokens, self._link, granted.lease)
+        account.mirror(granted.usage, granted.cost_usd)
+        return LinkedReservation(granted.tokens, link, granted.lease)
+
+    account = Account("the plan", limits, reserve)
+    account.mirror(usage, cost_usd)
+    return account
 
 
 class LinkedReservation(Struct, eq=False):

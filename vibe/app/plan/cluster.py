@@ -17,7 +17,7 @@ from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import scheduler_at, security_of
 from subagents.executor import StepExecutor
 from subagents.remote.executor import ClusterExecutor, RunForWorkers
-from subagents.remote.frames import RemoteSettings, RunParts, WorkerSetup
+from subagents.remote.frames import RemoteSettings, RunParts
 from subagents.remote.places import WorkerSettings
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.cluster.address import Certificates, ClusterAddress, ClusterError, parse_address, read_certificates
@@ -72,9 +72,9 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
             RemoteSettings(
                 checkpoint_seconds=config.checkpoint_seconds,
                 largest_tree=bytes_of(config.largest_tree),
-                setup=WorkerSetup(
-                    commands=config.setup, keys=config.setup_keys, share=tuple(steps.engine.config.worktree.share)
-                ),
+                setup=config.setup,
+                setup_keys=config.setup_keys,
+                share=tuple(steps.engine.config.worktree.share),
             ),
         )
 

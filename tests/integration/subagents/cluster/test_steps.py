@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from subagents.cluster.client import ClusterClient
 from subagents.executor import StepResult
-from subagents.remote.frames import RemoteSettings, WorkerSetup
+from subagents.remote.frames import RemoteSettings
 from subagents.remote.places import WorkerSettings, own_labels
 from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.cluster import Cluster, RemoteRun, cluster
@@ -84,8 +84,7 @@ async def test_what_a_worker_was_set_up_with_is_there_for_all_steps_until_its_ke
     rig.write({".gitignore": "built\n", "lock": "1"})
     rig.commit("ignore")
     counting = f"echo >> {tmp_path}/count; mkdir built; cat lock > built/lock"
-    setup = WorkerSetup(commands=(counting,), keys=("lock",), share=("built",))
-    run = RemoteRun(rig, settings=RemoteSettings(setup=setup))
+    run = RemoteRun(rig, settings=RemoteSettings(setup=(counting,), setup_keys=("lock",), share=("built",)))
     async with run.executor(two.scheduler.address) as (executor, _):
         for number in range(3):
             task = worktree_task(f"s{number}", command=f"cat built/lock > seen{number}; test -L built")
@@ -94,7 +93,7 @@ async def test_what_a_worker_was_set_up_with_is_there_for_all_steps_until_its_ke
         rig.write({"lock": "2"})
         rig.commit("newer")
         await executor.run(worktree_task("t", command="cat built/lock > seen"), NEVER)
-    failing = RemoteRun(rig, settings=RemoteSettings(setup=WorkerSetup(commands=("echo why; exit 7",))))
+    failing = RemoteRun(rig, settings=RemoteSettings(setup=("echo why; exit 7",)))
     async with failing.executor(two.scheduler.address) as (executor, _):
         failed = await executor.run(worktree_task("f", command="true"), NEVER)
 
@@ -110,7 +109,7 @@ async def test_a_worker_has_the_time_that_its_setup_takes(
     two: Cluster, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subagents.remote.executor.READY_SECONDS", 0.2)
-    run = RemoteRun(rig, settings=RemoteSettings(setup=WorkerSetup(commands=("sleep 0.5",))))
+    run = RemoteRun(rig, settings=RemoteSettings(setup=("sleep 0.5",)))
     async with run.executor(two.scheduler.address) as (executor, _):
         result = await executor.run(worktree_task("s", command="true"), NEVER)
 
@@ -143,8 +142,7 @@ async def test_a_worker_whose_git_fails_is_left_out_and_one_that_lost_its_object
 
 async def test_a_setup_under_way_ends_with_the_run_that_wants_it(two: Cluster, rig: Rig, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    waiting = WorkerSetup(commands=(f"sleep 300 & echo $! > {begun}; wait",))
-    run = RemoteRun(rig, settings=RemoteSettings(setup=waiting))
+    run = RemoteRun(rig, settings=RemoteSettings(setup=(f"sleep 300 & echo $! > {begun}; wait",)))
     async with run.executor(two.scheduler.address) as (executor, _), anyio.create_task_group() as group:
         group.start_soon(executor.run, worktree_task("s", command="true"), NEVER)
         await until(lambda: written(begun))

@@ -156,7 +156,7 @@ async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path)
     ("how", "sentence"),
     [
         ("protocol", "(protocol 99) there: install one version for both, or restart the run if vibe was updated"),
-        ("version", "and vibe 9.9.9 (protocol 4) there"),
+        ("version", "and vibe 9.9.9 (protocol 5) there"),
         ("unable", "on plan9) cannot do agents: use one that can"),
         ("silent", "the step's process sent no handshake"),
     ],

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from ipc.events import ApprovalRequestEvent, Event, WarningEvent
 from ipc.sink import MemorySink
-from subagents.agent.budget import Limits
+from subagents.agent.budget import Account, Limits
 from subagents.agent.spawner import SpawnError
 from subagents.executor import StepResult
 from subagents.process.parent import StepServer
@@ -38,11 +38,11 @@ from vibe.app.plan.child_main import (
     LeaseRefusedError,
     LinkedApprover,
     LinkedClaims,
-    LinkedLedger,
     LinkedLimiter,
     LinkedSpawnPool,
     LinkedTurn,
     StepLink,
+    linked_account,
     linked_input,
 )
 from vibe.core.budget import BudgetExhaustedError
@@ -54,8 +54,8 @@ from vibe.core.tools.questions import Choice, Question
 MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)
 
 
-def ledger_of(step: LinkedStep, limits: Limits | None = None) -> LinkedLedger:
-    return LinkedLedger(step.link, limits or Limits(), Usage(), 0.0)
+def ledger_of(step: LinkedStep, limits: Limits | None = None) -> Account:
+    return linked_account(step.link, limits or Limits(), Usage(), 0.0)
 
 
 def request(number: int = 0) -> ApprovalRequestEvent:
@@ -86,7 +86,7 @@ async def test_events_come_in_order_and_once_even_if_the_process_dies_right_afte
 async def test_room_is_found_in_the_plans_account_and_settled_there() -> None:
     shared = shared_of_a_run(limits=Limits(max_tokens=1_000))
     async with linked_step(shared) as step:
-        account = ledger_of(step, Limits(max_tokens=1_000)).account.open("step", Limits())
+        account = ledger_of(step, Limits(max_tokens=1_000)).open("step", Limits())
         reservation = await account.reserve(MODEL, 100, 8_000)
         assert reservation.max_completion_tokens == 900
         reservation.settle(Usage(90, 50, 0, 1), 0.25)
@@ -100,7 +100,7 @@ async def test_room_is_found_in_the_plans_account_and_settled_there() -> None:
 async def test_what_others_spent_meanwhile_is_known_after_the_next_call() -> None:
     shared = shared_of_a_run(limits=Limits(max_tokens=1_000))
     async with linked_step(shared) as step:
-        account = ledger_of(step, Limits(max_tokens=1_000)).account.open("step", Limits())
+        account = ledger_of(step, Limits(max_tokens=1_000)).open("step", Limits())
         shared.account.book(Usage(800, 0, 0, 1), 0.0)
 
         (await account.reserve(MODEL, 10, 100)).release()
@@ -125,7 +125,7 @@ async def test_a_spent_budget_is_told_like_one_of_this_process() -> None:
     shared = shared_of_a_run(limits=Limits(max_tokens=1_000))
     shared.account.book(Usage(990, 0, 0, 1), 0.0)
     async with linked_step(shared) as step:
-        account = ledger_of(step).account.open("step", Limits())
+        account = ledger_of(step).open("step", Limits())
 
         with pytest.raises(BudgetExhaustedError, match=r"the plan is used up: max_tokens 1000.*990 tokens spent"):
             await account.reserve(MODEL, 5, 100)
