@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice, product
 from time import thread_time
@@ -62,23 +62,10 @@ CHANGES_FOLDER = frozenset({"cd", "popd", "pushd"})
 
 
 class Flow(Expansions):
-    """Walks the tree of a line, noting its commands and surprises in ``line``."""
+    """Walks the tree of a line, noting its commands and surprises in ``line``.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._handlers: Mapping[str, Callable[[Node, KnownState, bool], KnownState]] = {
-            "list": self._list,
-            "pipeline": self._pipeline,
-            "if_statement": self._if_statement,
-            "while_statement": self._while_statement,
-            "for_statement": self._for_statement,
-            "case_statement": self._case_statement,
-            "variable_assignment": self._variable_assignment,
-            "command": self._command,
-            "test_command": self._test_command,
-            "redirected_statement": self._redirected_statement,
-            "file_redirect": self._file_redirect,
-        }
+    The method ``on_KIND`` walks nodes of that kind and returns the state after them.
+    """
 
     # --- control flow ---
 
@@ -92,11 +79,8 @@ class Flow(Expansions):
         if kind in SUBSHELLS:
             self.in_order(node.children, state, fed=fed)
             return state
-        handler = self._handlers.get(kind)
-        if handler is None:
-            return self._other(node, state, fed=fed)
         self.line.plain = self.line.plain and kind not in CONSTRUCTS
-        return handler(node, state, fed)
+        return getattr(self, f"on_{kind}", self._other)(node, state, fed=fed)
 
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
         """Walk nodes in order and return the state after them."""
@@ -106,17 +90,20 @@ class Flow(Expansions):
                 self.spend(len(state.scope))
         return state
 
-    def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  as all handlers
+    def on_list(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """``A && B`` or ``A || B``: the second part may not run."""
         left, *rest = node.children
         before = self.walk(left, state, fed=fed)
         return merged([before, self.in_order(rest, before, fed=fed)])
 
-    def _pipeline(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_pipeline(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """``A | B``: each part runs in a shell of its own."""
         for index, child in enumerate(node.children):
             self.walk(child, state, fed=fed or index > 0)
         return state
 
-    def _if_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_if_statement(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A condition: any of the branches may run."""
         tested, branches = self._branch(node, state, fed=fed)
         return merged([*branches, tested] if node.children[-2].type != "else_clause" else branches)
 
@@ -135,7 +122,8 @@ class Flow(Expansions):
                 branches.append(self.walk(clause, tested, fed=fed))
         return tested, branches
 
-    def _while_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_while_statement(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A loop that runs as often as its condition says, or not at all."""
         changed = self._assigned(node)
         before = state.without(changed)
         body = [child for child in node.children if child.type == "do_group"]
@@ -149,7 +137,8 @@ class Flow(Expansions):
         after = tested.without(changed)
         return KnownState(scope=after.scope, places=self._loop(body, tested, fed=fed))
 
-    def _for_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_for_statement(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A loop over values."""
         body = [child for child in node.children if child.type == "do_group"]
         names = [child for child in node.children if child.type == "variable_name"]
         values: list[Word] = []
@@ -176,7 +165,8 @@ class Flow(Expansions):
         self.surprise("it changes its folder too often to follow")
         return state.places | {(UNKNOWN_STEP,)}
 
-    def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_case_statement(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A choice by pattern: any of the branches may run, or none."""
         branches = [state]
         for child in node.children:
             if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
@@ -214,7 +204,8 @@ class Flow(Expansions):
 
     # --- commands ---
 
-    def _command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_command(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A simple command."""
         words: list[Values] = []
         for child in node.children:
             if child.type == "command_name":
@@ -280,7 +271,8 @@ class Flow(Expansions):
             return KnownState(scope=state.scope, places=frozenset())
         return state
 
-    def _variable_assignment(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_variable_assignment(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """``NAME=VALUE``."""
         names = [text_of(child) for child in node.children if child.type == "variable_name"]
         values: Values = (Word(text=""),)
         for child in node.children:
@@ -300,7 +292,7 @@ class Flow(Expansions):
         if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
             return
         if not HARMLESS_SETTING.fullmatch(text_of(node)):
-            self._variable_assignment(node, state, fed=False)
+            self.on_variable_assignment(node, state, fed=False)
         self.surprise("it has a variable assignment")
 
     def _note_assigned(self, names: Sequence[str]) -> str:
@@ -319,7 +311,8 @@ class Flow(Expansions):
 
     # --- tests ---
 
-    def _test_command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_test_command(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """``[ ... ]`` or ``[[ ... ]]``."""
         if test := PLAIN_TEST.fullmatch(text_of(node)):
             try:
                 words = shlex.split(test["words"])
@@ -368,14 +361,16 @@ class Flow(Expansions):
 
     # --- redirections and other nodes ---
 
-    def _redirected_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_redirected_statement(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A statement with redirections."""
         fed = fed or any(
             child.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", text_of(child)) for child in node.children[1:]
         )
         # If a file can't be opened the command doesn't run, and the shell goes on.
         return merged([state, self.in_order(node.children, state, fed=fed)])
 
-    def _file_redirect(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
+    def on_file_redirect(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
+        """A redirection from or to a file."""
         text = text_of(node)
         if read := READ_REDIRECT.fullmatch(text):
             self.line.inputs.append(read["word"])
