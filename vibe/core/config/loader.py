@@ -37,7 +37,7 @@ from vibe.core.config.paths import (
     project_lineage,
     shown,
 )
-from vibe.core.config.schema import Key, annotation_at, known_key, leaves, parse_word, written
+from vibe.core.config.schema import Key, known_key, leaves, parse_word, type_of, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore, trusting
 from vibe.system.errors import UsageError, closest, did_you_mean, explained_by
@@ -265,7 +265,7 @@ def _variable_layers(
             continue
         origin = name if name in request.environ else f"{name} ({label}:{env_file.lines[name]})"
         key = tuple(name.removeprefix(VARIABLE_PREFIX).lower().split("__"))
-        yield _single(key, parse_word(environ[name], annotation_at(key)), origin, request.workdir, user_home)
+        yield _single(key, parse_word(environ[name], type_of(key)), origin, request.workdir, user_home)
 
 
 def _flag_layers(request: ConfigRequest, user_home: Path) -> Iterator[Layer]:
@@ -273,7 +273,7 @@ def _flag_layers(request: ConfigRequest, user_home: Path) -> Iterator[Layer]:
         if given is None:
             continue
         key = tuple(name.split("."))
-        value = parse_word(given, annotation_at(key)) if isinstance(given, str) else to_jsonable_python(given)
+        value = parse_word(given, type_of(key)) if isinstance(given, str) else to_jsonable_python(given)
         yield _single(key, value, FLAG_NAMES.get(name, f"--{name}"), request.workdir, user_home)
 
 

@@ -95,20 +95,6 @@ def _beginning_with(name: str, section: type[BaseModel]) -> list[str]:
     return [known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")][:1]
 
 
-def annotation_at(key: Key) -> Any:
-    """Return the type of a setting: None if there is no such setting, Any for a tool's own settings."""
-    if len(key) > 2 and key[0] == TOOLS:
-        return Any
-    section: type[BaseModel] | None = VibeConfig
-    annotation: Any = None
-    for name in key:
-        if section is None or name not in section.model_fields:
-            return None
-        annotation = section.model_fields[name].annotation
-        section = section_of(annotation)
-    return annotation
-
-
 def section_at(table: Key) -> type[BaseModel]:
     """Return the model of a table, or that of the nearest known table around it."""
     section: type[BaseModel] = VibeConfig
@@ -119,12 +105,22 @@ def section_at(table: Key) -> type[BaseModel]:
 
 
 def type_of(key: Key) -> Any:
-    """Return the type of a setting, also in an entry of a list of tables, or None if there is no such setting."""
-    if len(key) == 3 and key[1].startswith("["):
-        group = VibeConfig.model_fields.get(key[0])
-        field = section.model_fields.get(key[2]) if group and (section := entry_of(group.annotation)) else None
-        return field.annotation if field else None
-    return annotation_at(key)
+    """Return the type of a setting, also in an entry of a list of tables: None if there is no such setting.
+
+    It is Any for a tool's own settings.
+    """
+    if len(key) > 2 and key[0] == TOOLS:
+        return Any
+    section: type[BaseModel] | None = VibeConfig
+    annotation: Any = None
+    for name in key:
+        if name.startswith("["):
+            section, annotation = entry_of(annotation), None
+            continue
+        field = section.model_fields.get(name) if section else None
+        annotation = field.annotation if field else None
+        section = section_of(annotation)
+    return annotation
 
 
 class UnknownSettingError(UsageError):
