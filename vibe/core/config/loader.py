@@ -67,8 +67,8 @@ FLAG_NAMES = MappingProxyType({
     "sandbox.network": "--network",
 })
 """The flag that sets a key. For any other key it is ``--`` and the key itself."""
-DENIALS = frozenset({"denied_tools", "denylist", "denylist_standalone"})
-"""The lists of what is refused; a project's are added to the user's own."""
+ADDED = frozenset({"approved", "denied_tools", "denylist", "denylist_standalone"})
+"""The lists of what is approved or refused for good; those of a project or an agent are added to the others."""
 FIRM = (("tools", "permission", "never"), ("sandbox", "mode", "required"))
 """The first and last parts of keys, with the values of the user's own settings that no project's replace."""
 SERVERS = "mcp_servers"
@@ -189,11 +189,11 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         own,
         *(_within(own, layer) for layer in of_project),
         *_variable_layers(request, environ, env_file, user_home),
-        *(read_layer(one.data, one.where, base=one.folder, user_home=user_home) for one in [request.agent] if one),
-        *_given_layers(given, request.workdir, user_home),
-        *_flag_layers(request, user_home),
     ]
-    merged = merge(layers)
+    if (agent := request.agent) is not None:
+        layer = read_layer(agent.data, agent.where, base=agent.folder, user_home=user_home)
+        layers.append(_within(merge(layers), layer, is_own=agent.folder.is_relative_to(request.home)))
+    merged = merge([*layers, *_given_layers(given, request.workdir, user_home), *_flag_layers(request, user_home)])
     _add_given(given, merged)
     ui_warnings = () if request.drafts else drop_invalid_ui(merged)
     config = validate(merged)
@@ -238,21 +238,24 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
     return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
 
 
-def _within(own: Layer, project: Layer) -> Layer:
-    """Drop what only the user's own settings may decide from a project's; what both deny is denied, not replaced."""
-    for key, setting in tuple(project.settings.items()):
+def _within(own: Layer, layer: Layer, *, is_own: bool = False) -> Layer:
+    """Drop what only the user's ``own`` settings may decide from a project's or its agent's; lists in ``ADDED`` grow.
+
+    ``is_own`` says that the layer is of the user's own agent, which may decide everything but must not shorten a list.
+    """
+    for key, setting in tuple(layer.settings.items()):
         mine, why = own.settings.get(key), ""
         is_backend = key[0] == "providers" and key[-1] == "backend" and setting.value not in frozenset(BackendKind)
-        if is_backend or (key == ("ipc", "listeners") and setting.value):
+        if not is_own and (is_backend or (key == ("ipc", "listeners") and setting.value)):
             why = f"a project names no installed packages; set it in your own {CONFIG_FILE} if it is meant"
-        elif mine and (key[0], key[-1], mine.value) in FIRM and setting.value != mine.value:
+        elif not is_own and mine and (key[0], key[-1], mine.value) in FIRM and setting.value != mine.value:
             why = f"{mine.origin} says {mine.value!r}"
-        elif mine and key[-1] in DENIALS and all(isinstance(one.value, list) for one in (mine, setting)):
-            project.settings[key] = Setting(mine.value + setting.value, f"{mine.origin}, {setting.origin}")
+        elif mine and key[-1] in ADDED and all(isinstance(one.value, list) for one in (mine, setting)):
+            layer.settings[key] = Setting(mine.value + setting.value, f"{mine.origin}, {setting.origin}")
         if why:
-            del project.settings[key]
-            project.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
-    return project
+            del layer.settings[key]
+            layer.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
+    return layer
 
 
 def _variable_layers(

@@ -8,6 +8,7 @@ from typing import Any
 
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, GivenSettings, LoadedConfig, load_config
+from vibe.core.config.toml_source import read_toml
 from vibe.system.errors import ConfigError
 
 
@@ -32,9 +33,9 @@ class Surroundings:
     def user_file(self, text: str, name: str = "config.toml") -> Path:
         return _written(self.home / name, text)
 
-    def project_file(self, text: str) -> Path:
+    def project_file(self, text: str, name: str = "config.toml") -> Path:
         (self.project / ".git").mkdir(parents=True, exist_ok=True)
-        return _written(self.project / ".vibe" / "config.toml", text)
+        return _written(self.project / ".vibe" / name, text)
 
     def load(
         self,
@@ -44,6 +45,7 @@ class Surroundings:
         given: GivenSettings | None = None,
         workdir: Path | None = None,
         trust: bool = True,
+        agent: Path | None = None,
     ) -> LoadedConfig:
         return load_config(
             ConfigRequest(
@@ -53,6 +55,7 @@ class Surroundings:
                 flags=flags or {},
                 given=given,
                 trust_workdir=trust,
+                agent=read_toml(agent, agent.name) if agent else None,
             )
         )
 

@@ -129,6 +129,44 @@ def test_a_project_adds_to_what_the_user_denies_and_replaces_none_of_it(surround
     assert (own.denied_tools, own.sandbox.mode) == ((), "off"), "the user's own word counts"
 
 
+def test_an_agent_takes_nothing_back_that_the_user_denies_and_one_of_a_project_no_sandbox(
+    surroundings: Surroundings,
+) -> None:
+    surroundings.user_file('denied_tools = ["task"]\n[sandbox]\nmode = "required"\n')
+    text = (
+        'denied_tools = []\n[ipc]\nlisteners = ["otlp"]\n[sandbox]\nmode = "off"\n'
+        '[[providers]]\nname = "x"\nbackend = "theirs"\napi_base = "https://x.example/v1"\n'
+    )
+    theirs = surroundings.load(agent=surroundings.project_file(text, "agents/one.toml"))
+    assert (theirs.config.denied_tools, theirs.config.sandbox.mode, theirs.config.ipc.listeners) == (
+        ("task",),
+        "required",
+        (),
+    )
+    why = "a project names no installed packages; set it in your own config.toml if it is meant"
+    assert theirs.warnings == (
+        f"one.toml:3: ipc.listeners has no effect: {why}",
+        "one.toml:5: sandbox.mode has no effect: ~/.vibe/config.toml:3 says 'required'",
+        f"one.toml:8: providers[x].backend has no effect: {why}",
+    )
+    mine = surroundings.load(agent=surroundings.user_file(text.partition("[[")[0], "agents/one.toml"))
+    assert (mine.config.denied_tools, mine.config.sandbox.mode, mine.config.ipc.listeners) == (
+        ("task",),
+        "off",
+        ("otlp",),
+    )
+    variable = {"VIBE_SANDBOX__MODE": "required"}
+    surroundings.user_file("")
+    loaded = surroundings.load(environ=variable, agent=surroundings.project / ".vibe" / "agents" / "one.toml")
+    assert loaded.config.sandbox.mode == "required", "what the user sets by a variable stays, too"
+
+
+def test_what_a_project_approves_is_added_to_what_the_user_approved(surroundings: Surroundings) -> None:
+    surroundings.user_file('approved = ["/w: bash: make"]\n')
+    surroundings.project_file('approved = ["/w: bash: ninja"]\n')
+    assert surroundings.load().config.approved == ("/w: bash: make", "/w: bash: ninja")
+
+
 def test_models_merge_by_alias_or_name_with_defaults_last(surroundings: Surroundings) -> None:
     surroundings.user_file(MINE + '[[models]]\nname = "other"\nalias = "local"\nprovider = "llamacpp"\n')
     surroundings.project_file('[[models]]\nname = "huge"\nalias = "mine"\nprovider = "llamacpp"\ncontext_size = 9\n')
