@@ -156,15 +156,16 @@ class TranscriptView:
     """The entries of an agent, by their numbers as text. Numbers count from 1 and are never reused.
 
     ``first`` is the number of the first entry that is kept. ``older`` says where those before it are: by source, the
-    first and the last event.
+    first and the last event. Unless it ``is_whole``, only the newest entries are kept.
     """
 
-    __slots__ = ("_calls", "_kept", "_key", "_next", "_texts", "entries", "older", "size")
+    __slots__ = ("_calls", "_kept", "_key", "_next", "_texts", "entries", "is_whole", "older", "size")
 
-    def __init__(self, key: Key, kept: KeptCharacters) -> None:
+    def __init__(self, key: Key, kept: KeptCharacters, *, is_whole: bool) -> None:
         self.entries: dict[str, EntryView] = {}
         self.older: dict[str, tuple[int, int]] = {}
         self.size = 0
+        self.is_whole = is_whole
         self._key = (*key, "entries")
         self._kept = kept
         self._next = 1
@@ -334,7 +335,9 @@ class TranscriptView:
         )
         self.entries[entry.key[-1]] = entry
         self._grow(entry.size)
-        while len(self.entries) > MOST_ENTRIES or (self.size > MOST_CHARACTERS and len(self.entries) > 1):
+        while not self.is_whole and (
+            len(self.entries) > MOST_ENTRIES or (self.size > MOST_CHARACTERS and len(self.entries) > 1)
+        ):
             self._drop_first()
         return entry
 

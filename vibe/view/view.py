@@ -135,6 +135,8 @@ class View(Struct, kw_only=True, eq=False):
     kept: KeptCharacters = field(default_factory=KeptCharacters)
     aliases: dict[str, str] = field(default_factory=dict[str, str])
     """The id of a conversation's agent, by the other ids that it has: its conversation's, and of its later sessions."""
+    whole: str | None = None
+    """The id of an agent whose transcript is kept whole; None if only the newest entries of each are kept."""
 
     @property
     def plan(self) -> PlanView | None:
@@ -221,7 +223,8 @@ def _agent(view: View, event: e.Event) -> AgentView:
     agent = view.agents.get(agent_id)
     if agent is None:
         key = ("agents", agent_id)
-        agent = view.agents[agent_id] = AgentView(id=agent_id, key=key, transcript=TranscriptView(key, view.kept))
+        transcript = TranscriptView(key, view.kept, is_whole=agent_id == view.whole)
+        agent = view.agents[agent_id] = AgentView(id=agent_id, key=key, transcript=transcript)
         agent.started_at, agent.plan_id, agent.step_id = event.ts, event.plan_id, event.subagent_step_id
         plan = view.plans.get(event.plan_id or "")
         if plan is not None:
@@ -254,7 +257,7 @@ def _drop_oldest(view: View, busy: AgentView | None) -> Changed:
     for agent in view.agents.values():
         if view.kept.count <= MOST_CHARACTERS * 3 // 4:
             break
-        if agent is not busy and agent.transcript.size:
+        if agent is not busy and agent.transcript.size and not agent.transcript.is_whole:
             agent.transcript.forget_all()
             dropped.append((*agent.key, "entries"))
     return tuple(dropped)

@@ -23,8 +23,7 @@ from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
-from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
-from vibe.cli.textual_ui.overview.working_line import WorkingLine
+from vibe.cli.textual_ui.overview.ticker import Ticker, WorkingLine, is_busy, is_live, planner
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.panel_frame import TINY, PanelFrame
 from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
@@ -148,7 +147,7 @@ class ChatScreen(LowestScreen):
         self.plannings = PlanningCards(
             self.log_view, clock, again=lambda goal: controller.submit(f"/plan {goal}"), look=self._open_agents
         )
-        self._side = SidePanel(now=clock)
+        self._side = SidePanel(clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
         self.bottom = BottomPanel(self.prompt, self.requests, now=clock, show_sign=self.ticker.show_sign, id="bottom")

@@ -30,8 +30,7 @@ from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.overview.ticker import Ticker
-from vibe.cli.textual_ui.overview.working_line import WorkingLine
+from vibe.cli.textual_ui.overview.ticker import Ticker, WorkingLine
 from vibe.cli.textual_ui.panels.panel_frame import PanelFrame
 from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.core.tools.ports import ApprovalAnswer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -90,41 +89,6 @@ CommandRow = tuple[str, str, str]
 FindCommands: TypeAlias = Callable[[], Iterable[CommandRow]]
 
 
-class Completer(Struct, frozen=True):
-    """Finds completions among commands and files; ``files`` may not be listed yet."""
-
-    rows: FindCommands
-    files: FileIndex
-
-    def commands(self, word: CompletedWord) -> list[Candidate]:
-        """Return the commands that match a word."""
-        rows = [[plain_line(part) for part in row] for row in self.rows()]
-        places = best(word.typed, [name for name, _, _ in rows])[:MOST]
-        return [
-            Candidate(insert=f"/{name} ", label=f"/{name} {usage}".rstrip(), about=about)
-            for name, usage, about in map(rows.__getitem__, places)
-        ]
-
-    def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
-        """Return the files that match a word, or None once ``is_stale``; blocks."""
-        paths = self.files.search(word.typed, MOST, is_stale)
-        return None if paths is None else [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
-
-    def is_answer(self, word: CompletedWord, selected: Candidate, offered: Iterable[Candidate]) -> bool:
-        """Return whether Enter takes the selected candidate although the person did not move to it."""
-        if word.is_file:
-            return selected.label != word.typed
-        return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
-
-
-class KeyMeaning(Enum):
-    """The effect of Tab or Enter on the list of candidates; ``LATER`` while candidates are still being searched for."""
-
-    TAKE = "take"
-    LATER = "later"
-    NONE = "none"
-
-
 class CompletionPopup(Static):
     """Shows the candidates for the current text, one per row, as many as there is room for above the input.
 
@@ -149,8 +113,9 @@ class CompletionPopup(Static):
         self._top = 0
         self._rows = ROWS
         self.was_moved = False
-        self.completer: Completer | None = None
-        """Finds candidates; None until ``PromptInput.complete_with`` is called."""
+        self._commands: FindCommands = tuple
+        self._files: FileIndex | None = None
+        """The files to complete; None until ``complete_with`` is called."""
         self.word: CompletedWord | None = None
         """The word before the cursor that can be completed; None if there is none."""
         self._place = (0, 0)
@@ -162,6 +127,10 @@ class CompletionPopup(Static):
     def selected(self) -> Candidate | None:
         """The selected candidate, or None."""
         return self.candidates[self._selected] if self.candidates else None
+
+    def complete_with(self, commands: FindCommands, root: Path) -> None:
+        """Complete these commands, and files below ``root``, from now on."""
+        self._commands, self._files = commands, FileIndex(root)
 
     def offer(self, candidates: Sequence[Candidate]) -> None:
         """Show candidates with the first one selected; without any, close the list."""
@@ -239,17 +208,21 @@ class CompletionPopup(Static):
         self._declined = self._place
         self._find()
 
-    def meaning(self, *, of_enter: bool) -> KeyMeaning:
-        """Return what Tab or Enter does; Enter takes the selection only if the text is not complete as it is."""
-        if self.word is None or self.completer is None:
-            return KeyMeaning.NONE
+    def takes(self, *, of_enter: bool) -> bool | None:
+        """Return whether Tab or Enter takes the selection; None while candidates are still being searched for.
+
+        Enter takes it only if the text is not complete as it is, or the person moved to it.
+        """
+        word, selected = self.word, self.selected
+        if word is None or self._files is None:
+            return False
         if self._is_finding:
-            return KeyMeaning.LATER if self.completer.files.is_ready else KeyMeaning.NONE
-        if self.selected is None:
-            return KeyMeaning.NONE
-        is_fine = of_enter and not self.was_moved
-        is_meant = not is_fine or self.completer.is_answer(self.word, self.selected, self.candidates)
-        return KeyMeaning.TAKE if is_meant else KeyMeaning.NONE
+            return None if self._files.is_ready else False
+        if selected is None or not of_enter or self.was_moved:
+            return selected is not None
+        if word.is_file:
+            return selected.label != word.typed
+        return all(candidate.insert.strip() != f"/{word.typed}" for candidate in self.candidates)
 
     def take(self, area: PromptArea) -> None:
         """Replace the word by the selected candidate."""
@@ -259,21 +232,31 @@ class CompletionPopup(Static):
     def _find(self) -> None:
         self._asked += 1
         self._is_finding = False
-        word, completer = self.word, self.completer
-        if completer is None or word is None or self._declined is not None:
+        word, files = self.word, self._files
+        if files is None or word is None or self._declined is not None:
             self.offer(())
         elif not word.is_file:
-            self.offer(completer.commands(word))
+            self.offer(self._matching_commands(word))
         else:
             self._is_finding = True
-            find = partial(self._find_in_thread, completer, word, self._asked)
+            find = partial(self._find_in_thread, files, word, self._asked)
             self.run_worker(find, thread=True, group="completion", exit_on_error=False)
 
-    def _find_in_thread(self, completer: Completer, word: CompletedWord, number: int) -> None:
-        found = completer.find(word, lambda: not self.is_running or self._asked != number)
-        if found is not None:
-            self.call_later(self._show, number, found)
-        if completer.files.refresh(lambda: not self.is_running):
+    def _matching_commands(self, word: CompletedWord) -> list[Candidate]:
+        rows = [[plain_line(part) for part in row] for row in self._commands()]
+        places = best(word.typed, [name for name, _, _ in rows])[:MOST]
+        return [
+            Candidate(insert=f"/{name} ", label=f"/{name} {usage}".rstrip(), about=about)
+            for name, usage, about in map(rows.__getitem__, places)
+        ]
+
+    def _find_in_thread(self, files: FileIndex, word: CompletedWord, number: int) -> None:
+        paths = files.search(word.typed, MOST, lambda: not self.is_running or self._asked != number)
+        if paths is not None:
+            self.call_later(
+                self._show, number, [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
+            )
+        if files.refresh(lambda: not self.is_running):
             self.call_later(self._look_again)
 
     def _show(self, number: int, candidates: list[Candidate]) -> None:
@@ -394,7 +377,7 @@ class PromptInput(Widget):
     def complete_with(self, *, commands: FindCommands, root: Path) -> None:
         """Complete these commands, and files below ``root``, from now on."""
         self._attachments.root = root
-        self._popup.completer = Completer(commands, FileIndex(root))
+        self._popup.complete_with(commands, root)
 
     def set_text(self, text: str, *, selected: bool = False) -> None:
         """Show another text, with the cursor at its end, and perhaps all of it ``selected``."""
@@ -454,24 +437,22 @@ class PromptInput(Widget):
         act = self._keys.get(key)
         return act is not None and act()
 
-    def _take_or_hold(self, meaning: KeyMeaning, key: Callable[[], bool]) -> bool:
+    def _take_or_hold(self, key: Callable[[], bool]) -> bool:
         """Take the selected candidate, or hold the key until there is one; return False if neither applies."""
-        if self._draft is not None or meaning is KeyMeaning.TAKE:
+        takes = self._draft is not None or self._popup.takes(of_enter=key == self._enter)
+        if takes:
             self._take()
-        elif meaning is KeyMeaning.LATER:
+        elif takes is None:
             self._held_key = key
-        else:
-            return False
-        return True
+        return takes is not False
 
     def _enter(self) -> bool:
-        if not self._take_or_hold(self._popup.meaning(of_enter=True), self._enter):
+        if not self._take_or_hold(self._enter):
             self._send_or_break()
         return True
 
     def _tab(self) -> bool:
-        is_meant = self._take_or_hold(self._popup.meaning(of_enter=False), self._tab)
-        return is_meant or self._popup.word is not None
+        return self._take_or_hold(self._tab) or self._popup.word is not None
 
     def _escape(self) -> bool:
         if self._draft is not None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 from textual.content import Content
-from textual.widget import Widget
 
 from ipc.events import TodoEntry
 from vibe.cli.textual_ui.log.rows import drawn
-from vibe.cli.textual_ui.overview.ticker import is_busy, pressure
-from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
+from vibe.cli.textual_ui.overview.ticker import ViewWidget, is_busy, pressure
+from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK
 from vibe.front.cells import Line, fit, spread
 from vibe.system.plain_text import counted, one_line, some_of
-from vibe.view.agent_view import Key
 from vibe.view.figures import clock, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
@@ -178,25 +175,13 @@ def _context(view: View, width: int) -> list[Line]:
     ]
 
 
-class SidePanel(Widget):
+class SidePanel(ViewWidget):
     """The overview beside the chat: what a plan's card does not show, aligned to the bottom.
 
     It draws nothing while it is hidden.
     """
 
     DEFAULT_CSS = "SidePanel { width: 46; height: 1fr; padding: 0 1; content-align: left bottom; text-wrap: nowrap; }"
-
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        super().__init__()
-        self._now = now
-        self._view = View()
-        self._shown: list[Line] = []
-        self.refresher = Refresher(self, self._draw)
-
-    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show the view, now or at most a quarter of a second later."""
-        self._view = view
-        self.refresher.request()
 
     def on_show(self) -> None:
         """Resume drawing."""
@@ -206,20 +191,14 @@ class SidePanel(Widget):
         """Stop drawing at intervals."""
         self.refresher.draw_every(0.0)
 
-    def render(self) -> Content:
-        """Return the overview."""
-        self._shown = self._lines()
-        return Content("\n").join(map(drawn, self._shown))
+    def _period(self) -> float:
+        has_background = any(agent.background for agent in self._view.agents.values())
+        return SECONDS_PER_TICK if has_background else 0.0
 
     def _draw(self) -> None:
-        """Redraw if the lines have changed."""
-        if not self.display:
-            return
-        has_background = any(agent.background for agent in self._view.agents.values())
-        self.refresher.draw_every(SECONDS_PER_TICK if has_background else 0.0)
-        if self._lines() != self._shown:
-            self.refresh()
+        if self.display:
+            super()._draw()
 
-    def _lines(self) -> list[Line]:
+    def _content(self) -> Content:
         width, height = self.content_size
-        return overview_lines(self._view, self._now(), max(1, width), height)
+        return Content("\n").join(map(drawn, overview_lines(self._view, self._clock(), max(1, width), height)))

@@ -1,4 +1,4 @@
-"""Ticker, the status line at the bottom of the screen, and StatusLine, the part of it that a user's command prints."""
+"""Rows about the state: Ticker at the bottom of the screen, StatusLine within it, and WorkingLine above the prompt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 from textual.content import Content
@@ -17,8 +18,9 @@ from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.cli.textual_ui.log.rows import drawn
-from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
+from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, SECONDS_PER_TICK, Refresher
 from vibe.front.cells import Line, cells_of, chained, cut, fit
+from vibe.front.working_line import CurrentWork, work_of, working_line
 from vibe.system.plain_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
@@ -38,7 +40,45 @@ LEFT_OUT_FIRST = ("thinking", "cost", "tokens", "agent", "context")
 GAP = "   "
 
 
-class Ticker(Widget):
+class ViewWidget(Widget):
+    """Draws a part of the view: a change of it is drawn now, or at most a quarter of a second later.
+
+    ``clock`` returns Unix seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._view = View()
+        self._shown = Content()
+        self.refresher = Refresher(self, self._draw)
+
+    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
+        """Show the view."""
+        self._view = view
+        self.refresher.request()
+
+    def render(self) -> Content:
+        """Return what is drawn."""
+        self._shown = self._content()
+        return self._shown
+
+    def _content(self) -> Content:
+        """Return what is to be drawn now."""
+        raise NotImplementedError
+
+    def _period(self) -> float:
+        """Return the seconds between redraws by itself; 0 for none."""
+        raise NotImplementedError
+
+    def _draw(self) -> None:
+        """Redraw if there is something else to draw."""
+        self.refresher.draw_every(self._period())
+        if not self._content().is_same(self._shown):
+            self.refresh()
+
+
+class Ticker(ViewWidget):
     """One line with mode, model, context and cost, what waits for the person, and keys.
 
     If the card of a running plan is out of sight, the line begins with that plan. A line of the user's own replaces
@@ -57,32 +97,18 @@ class Ticker(Widget):
     def __init__(
         self, *, is_hidden: Callable[[PlanView], bool] = lambda _: False, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__()
+        super().__init__(clock)
         self.agent_id = ""
         self.keys = ""
         self.sign = ("", "")
         """Words that say what waits for the person, and their style, set by the ``BottomPanel``."""
         self._is_hidden = is_hidden
-        self._clock = clock
-        self._view = View()
         self._own: Content | None = None
-        self._shown = Content()
-        self.refresher = Refresher(self, self._draw)
-
-    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show the view, now or at most a quarter of a second later."""
-        self._view = view
-        self.refresher.request()
 
     def on_click(self) -> None:
         """Post that the person wants to see the plan the line shows."""
         if self._hidden is not None:
             self.post_message(self.PlanWanted())
-
-    def render(self) -> Content:
-        """Return the line."""
-        self._shown = self._line()
-        return self._shown
 
     @property
     def agent(self) -> AgentView | None:
@@ -95,13 +121,10 @@ class Ticker(Widget):
         self._own = line
         self.refresher.request()
 
-    def _draw(self) -> None:
-        """Redraw if the line has changed."""
-        self.refresher.draw_every(SECONDS_PER_TICK if self._hidden is not None else 0.0)
-        if not self._line().is_same(self._shown):
-            self.refresh()
+    def _period(self) -> float:
+        return SECONDS_PER_TICK if self._hidden is not None else 0.0
 
-    def _line(self) -> Content:
+    def _content(self) -> Content:
         plan = self._hidden
         lead = "" if plan is None else f"▸ {plan.done}/{plan.total} steps · {clock(plan.clock(self._clock()))}"
         ends = (self.sign, (self._hint(), "muted"))
@@ -325,3 +348,47 @@ def own_content(printed: str) -> Content | None:
     """Return the first line of a command's output, with its colours but no other escapes; None if it is blank."""
     line = clean_coloured(printed.lstrip("\n").partition("\n")[0], LONGEST).replace("\t", " ").rstrip()
     return Content.from_rich_text(Text.from_ansi(line)) if line else None
+
+
+class WorkingLine(Widget):
+    """Shows the current work of the chat's agent, or else of the planner; hidden in the frame in which that ends.
+
+    ``agent_id`` is the agent, or blank for the view's main agent. ``clock`` returns Unix seconds.
+    """
+
+    DEFAULT_CSS = """
+    WorkingLine { height: 1; display: none; padding: 0 1; }
+    WorkingLine.shown { display: block; }
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self.agent_id = ""
+        self._clock = clock
+        self._work: CurrentWork | None = None
+        self.refresher = Refresher(self, self.refresh, SECONDS_PER_FRAME)
+
+    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
+        """Show the current work, or hide the row if there is none."""
+        self._work = work_in(view, self.agent_id)
+        self.set_class(self._work is not None, "shown")
+        self.refresher.draw_every(SECONDS_PER_FRAME if self._work is not None else 0.0)
+        if self._work is not None:
+            self.refresher.request()
+
+    def render(self) -> Content:
+        """Return the row."""
+        if self._work is None:
+            return Content("")
+        now = self._clock()
+        return drawn(working_line(self._work, now, self.content_size.width, int(now / SECONDS_PER_FRAME)))
+
+
+def work_in(view: View, agent_id: str) -> CurrentWork | None:
+    """Return the current work in a chat; None if nothing is at work, or everything waits for the person."""
+    agent, writer = view.agents.get(agent_id) or view.main, planner(view)
+    work = work_of(agent) if agent is not None and agent.plan_id is None and is_busy(agent) else None
+    if work is not None or writer is None or not is_busy(writer):
+        return work
+    work = work_of(writer)
+    return None if work is None else replace(work, words=f"planning · {work.words}", goes_back=False)

@@ -153,47 +153,22 @@ def journals_of(home: Path, runtime_dir: Path | None) -> ReadJournals:
     return read
 
 
-def read_entries(registry: Registry, agent_id: str, parts: Iterable[JournalPart]) -> list[EntryView]:
+def read_entries(registry: Registry, agent_id: str, parts: Sequence[JournalPart]) -> list[EntryView]:
     """Return the entries of an agent from parts of journals, oldest first; reads files.
 
     Raises:
         IpcError: a run is no longer known, or its journal can't be read.
     """
-    view = View()
-    found: dict[int, EntryView] = {}
+    view = View(whole=agent_id)
     for part in parts:
         for event in _events(registry, part):
-            agent = view.agents.get(agent_id)
-            kept = 0 if agent is None else agent.first
             apply(view, event)
-            agent = view.agents.get(agent_id)
-            if agent is not None:
-                _collect(agent, found, kept)
-        for number in [entry.number for entry in found.values() if entry.first >= part.before]:
-            if found[number].source == part.source:
-                del found[number]
-    for agent in view.agents.values():
-        agent.rest()
-    return list(found.values())
-
-
-def _collect(agent: AgentView, found: dict[int, EntryView], kept: int) -> None:
-    """Add an agent's newest entry to ``found`` before the view drops it; the event may not have added one.
-
-    ``kept`` is the number of the first entry that the view had before the event.
-    """
-    entry = next(reversed(agent.entries.values()), None)
-    if entry is None or entry.number in found:
-        return
-    if entry.kind == "note" and entry.name == COMPACTED:
-        for known in found.values():
-            if known.number < kept:  # the view has renumbered the others itself
-                known.message_index = index_after_summary(known.message_index, entry.kept_from)
-    elif entry.kind == "note" and entry.name in {CLEARED, REWOUND}:
-        left = 0 if entry.name == CLEARED else len(before_message(list(found.values()), entry.message_index or 0))
-        for number in list(found)[left:]:
-            del found[number]
-    found[entry.number] = entry
+    agent = view.agents.get(agent_id)
+    if agent is None:
+        return []
+    agent.rest()
+    known = {part.source: part.before for part in parts}
+    return [entry for entry in agent.entries.values() if entry.first < known[entry.source]]
 
 
 def before_message(entries: Sequence[EntryView], index: int) -> Sequence[EntryView]:

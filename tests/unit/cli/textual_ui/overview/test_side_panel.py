@@ -109,7 +109,7 @@ class PanelApp(App[None]):
         self.now = NOW
 
     def compose(self) -> ComposeResult:
-        yield SidePanel(now=lambda: self.now)
+        yield SidePanel(lambda: self.now)
 
     @property
     def rows(self) -> list[str]:

@@ -10,7 +10,7 @@ from textual.content import Content
 from ipc import events as e
 from ipc.events import Event
 from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, give, until, view_of
-from vibe.cli.textual_ui.overview.working_line import WorkingLine, work_in
+from vibe.cli.textual_ui.overview.ticker import WorkingLine, work_in
 from vibe.view.view import View
 
 OF_CHAT: dict[str, Any] = {"session_id": "chat"}
