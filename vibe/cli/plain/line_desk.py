@@ -63,7 +63,7 @@ def open_lines(history: Path, prompt: Callable[[], str]) -> Generator[LineInput]
 
 
 class LineDesk:
-    """Asks one question after the other, each a ``Dialogue``. ``changed`` is called when another prompt is due."""
+    """Asks one question after the other, as a ``Desk``. ``changed`` is called when another prompt is due."""
 
     def __init__(self, write: Callable[[str], object], changed: Callable[[], object]) -> None:
         self.lines = 0

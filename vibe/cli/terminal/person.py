@@ -28,13 +28,23 @@ YES = frozenset({"y", "yes"})
 TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anyone answered")
 
 
-class Dialogue(Protocol):
-    """The terminal during a question. ``lines`` counts the lines printed so far."""
+class Desk(Protocol):
+    """A terminal that asks one question after the other. ``lines`` counts the lines printed so far."""
 
     lines: int
 
+    def conversation(self, text: str, *, escape: bool = False) -> AbstractAsyncContextManager[Desk]:
+        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
+
+        With ``escape``, the Esc key answers at once, if there is one.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        ...
+
     async def say(self, text: str) -> None:
-        """Print text that is safe to print.
+        """Print text that is safe to print, during a question.
 
         Raises:
             OSError: the terminal is gone.
@@ -49,20 +59,6 @@ class Dialogue(Protocol):
 
     async def answer(self, prompt: str) -> str | None:
         """Return the line typed after a prompt; None if the input was closed (Ctrl-D), ``ESCAPE`` for the Esc key.
-
-        Raises:
-            OSError: the terminal is gone.
-        """
-        ...
-
-
-class Desk(Protocol):
-    """Holds one dialogue after the other."""
-
-    def conversation(self, text: str, *, escape: bool = False) -> AbstractAsyncContextManager[Dialogue]:
-        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
-
-        With ``escape``, the Esc key answers at once, if there is one.
 
         Raises:
             OSError: the terminal is gone.
@@ -117,7 +113,7 @@ class TerminalPerson(Struct, eq=False):
         return None if picked is None else [decision.options[position] for position in picked.positions]
 
     @asynccontextmanager
-    async def _countdown(self, conversation: Dialogue, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
+    async def _countdown(self, conversation: Desk, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
         """Show how much time is left until the block ends."""
         if not decision.timeout_seconds:
             yield
@@ -129,14 +125,14 @@ class TerminalPerson(Struct, eq=False):
             yield
             group.cancel_scope.cancel()
 
-    async def _count(self, conversation: Dialogue, decision: PlanDecisionEvent, number: int) -> None:
+    async def _count(self, conversation: Desk, decision: PlanDecisionEvent, number: int) -> None:
         with suppress(OSError):  # reading the answer then fails too
             while True:
                 await anyio.sleep(1.0)
                 await conversation.change_line(number, texts.time_left(decision, self._clock()))
 
 
-async def ask_choice(conversation: Dialogue, choosing: texts.NumberedQuestion) -> texts.PickedOptions | None:
+async def ask_choice(conversation: Desk, choosing: texts.NumberedQuestion) -> texts.PickedOptions | None:
     """Return the person's answer, or None if they decline.
 
     Raises:
@@ -192,7 +188,7 @@ async def _ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str,
     return None
 
 
-async def _ask_values(conversation: Dialogue, inputs: Sequence[Input]) -> dict[str, object] | None:
+async def _ask_values(conversation: Desk, inputs: Sequence[Input]) -> dict[str, object] | None:
     values: dict[str, object] = {}
     for one in inputs:
         values[one.name] = await _ask_value(conversation, one)
@@ -201,7 +197,7 @@ async def _ask_values(conversation: Dialogue, inputs: Sequence[Input]) -> dict[s
     return values
 
 
-async def _ask_value(conversation: Dialogue, declared: Input) -> object | None:
+async def _ask_value(conversation: Desk, declared: Input) -> object | None:
     """Ask until the person gives a valid value, or return None if they decline."""
     choices = f"; one of {', '.join(map(as_text, declared.choices))}" if declared.choices else ""
     about = f" {_indented(declared.description)}" if declared.description else ""
@@ -216,7 +212,7 @@ async def _ask_value(conversation: Dialogue, declared: Input) -> object | None:
         await conversation.say(f"  {texts.visible(problem)}\n")
 
 
-async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> ApprovalAnswer:
+async def _yes_or_no(conversation: Desk, request: ApprovalRequestEvent) -> ApprovalAnswer:
     prompt = texts.prompt_of(request)
     while True:
         line = await conversation.answer(prompt)
@@ -228,7 +224,7 @@ async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> A
         prompt = texts.UNCLEAR + texts.prompt_of(request)
 
 
-async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+async def _ask_all(conversation: Desk, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
     answers: list[QuestionAnswer] = []
     for number, question in enumerate(questions, start=1):
         position = f"{number} of {len(questions)}: " if len(questions) > 1 else ""
@@ -239,7 +235,7 @@ async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Seq
     return answers
 
 
-async def _ask(conversation: Dialogue, question: Question, position: str) -> QuestionAnswer | None:
+async def _ask(conversation: Desk, question: Question, position: str) -> QuestionAnswer | None:
     choosing = texts.choosing_of_question(question.model_dump())
     header = f"[{texts.visible(question.header)}] " if question.header else ""
     await conversation.say(f"  {position}{header}{_indented(question.question)}\n{texts.options_text(choosing)}")

@@ -24,14 +24,42 @@ NEAR = 8
 """Lines above that may still be changed; on a small screen, lines further up are out of sight."""
 
 
-class TerminalDialogue:
-    """The terminal during a question; see ``PromptQueue.conversation``. ``lines`` counts printed lines."""
+class PromptQueue:
+    """Holds the terminal for one question after the other; the picture, if any, makes room for each; a ``Desk``.
 
-    def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
+    Text typed before a question appears is discarded, because it can't be an answer to it. Ctrl-C still reaches the
+    run.
+    """
+
+    def __init__(self, env: CliEnvironment, picture: LiveTree | None = None) -> None:
         self._env = env
-        self._keyboard = keyboard
+        self._picture = picture
+        self._keyboard: Keyboard
+        """The keyboard, during a question."""
         self._screen = threading.Lock()
         self.lines = 0
+        self._queue = anyio.Lock()
+        self._is_asking = False
+
+    @asynccontextmanager
+    async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[PromptQueue]:
+        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
+
+        With ``escape``, the Esc key answers at once. Cancelling gives the terminal back to the picture.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        async with self._queue:
+            held = ExitStack()
+            try:
+                await anyio.to_thread.run_sync(self._begin, held, text)
+                self._keyboard = held.enter_context(Keyboard(self._env.stdin.fileno(), escape=escape))
+                self._keyboard.forget()
+                yield self
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(held.close)
 
     async def say(self, text: str) -> None:
         """Print text that is safe to print.
@@ -63,51 +91,6 @@ class TerminalDialogue:
         self.lines += 1
         return line
 
-    def _say(self, text: str) -> None:
-        with self._screen:
-            _write(self._env, text)
-            self.lines += text.count("\n")
-
-    def _change_line(self, number: int, text: str) -> None:
-        with self._screen:
-            up = self.lines - number
-            if 0 < up <= NEAR and not self._keyboard.has_input():
-                _write(self._env, f"\x1b7\x1b[{up}A\r{text}\x1b[K\x1b8")
-
-
-class PromptQueue:
-    """Holds the terminal for one question after the other; the picture, if any, makes room for each.
-
-    Text typed before a question appears is discarded, because it can't be an answer to it. Ctrl-C still reaches the
-    run.
-    """
-
-    def __init__(self, env: CliEnvironment, picture: LiveTree | None = None) -> None:
-        self._env = env
-        self._picture = picture
-        self._queue = anyio.Lock()
-        self._is_asking = False
-
-    @asynccontextmanager
-    async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[TerminalDialogue]:
-        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
-
-        With ``escape``, the Esc key answers at once. Cancelling gives the terminal back to the picture.
-
-        Raises:
-            OSError: the terminal is gone.
-        """
-        async with self._queue:
-            held = ExitStack()
-            try:
-                await anyio.to_thread.run_sync(self._begin, held, text)
-                keyboard = held.enter_context(Keyboard(self._env.stdin.fileno(), escape=escape))
-                keyboard.forget()
-                yield TerminalDialogue(self._env, keyboard)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(held.close)
-
     def publish(self, event: Event) -> None:
         """Print that the run is pausing if a question is open, because the picture is hidden then.
 
@@ -122,6 +105,17 @@ class PromptQueue:
                 return
         with suppress(OSError):
             _write(self._env, text)
+
+    def _say(self, text: str) -> None:
+        with self._screen:
+            _write(self._env, text)
+            self.lines += text.count("\n")
+
+    def _change_line(self, number: int, text: str) -> None:
+        with self._screen:
+            up = self.lines - number
+            if 0 < up <= NEAR and not self._keyboard.has_input():
+                _write(self._env, f"\x1b7\x1b[{up}A\r{text}\x1b[K\x1b8")
 
     def _begin(self, held: ExitStack, text: str) -> None:
         if self._picture is not None:

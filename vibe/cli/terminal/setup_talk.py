@@ -22,7 +22,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
-from vibe.cli.terminal.person import Dialogue, ask_choice
+from vibe.cli.terminal.person import Desk, ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.config.loader import KEYRING
 from vibe.front.request_text import MenuItem, NumberedQuestion, options_text
@@ -85,7 +85,7 @@ class SetupTalk:
                 return ExitCode.BLOCKED
         return ExitCode.DONE
 
-    async def _ask(self, dialogue: Dialogue, choice: ProviderChoice | None, key: str, model: str | None) -> None:
+    async def _ask(self, dialogue: Desk, choice: ProviderChoice | None, key: str, model: str | None) -> None:
         choice = choice or await self._provider(dialogue)
         if not key and choice.variable:
             key = await self._key(dialogue, choice)
@@ -106,12 +106,12 @@ class SetupTalk:
             await _tell(dialogue, sentence)
         await dialogue.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
 
-    async def _provider(self, dialogue: Dialogue) -> ProviderChoice:
+    async def _provider(self, dialogue: Desk) -> ProviderChoice:
         choices = self._flow.choices
         items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
         return choices[await _picked(dialogue, "Choose a provider", items, default=self._flow.likely)]
 
-    async def _place(self, dialogue: Dialogue) -> KeyStore:
+    async def _place(self, dialogue: Desk) -> KeyStore:
         """Return where to keep the key; without a working keyring there is nothing to ask."""
         if await anyio.to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
             return KeyStore.FILE
@@ -120,7 +120,7 @@ class SetupTalk:
             await _picked(dialogue, "Where should the key be stored?", items, default=0)
         ]
 
-    async def _key(self, dialogue: Dialogue, choice: ProviderChoice) -> str:
+    async def _key(self, dialogue: Desk, choice: ProviderChoice) -> str:
         """Return the key that was typed; blank means the key that was found."""
         await dialogue.say(f"\n? The key of {choice.name} ({choice.variable})\n")
         enter = f"Enter: the one in {choice.key_place}; " if choice.key_place else ""
@@ -137,7 +137,7 @@ class SetupTalk:
             except BadKeyError as error:
                 await _tell(dialogue, f"{error}")
 
-    async def _with_model(self, dialogue: Dialogue, selection: SetupSelection) -> SetupSelection:
+    async def _with_model(self, dialogue: Desk, selection: SetupSelection) -> SetupSelection:
         """Return the selection with a model, and with a new key if the provider refused the old one."""
         while True:
             await dialogue.say(f"\n  asking {selection.choice.name} for its models ...\n")
@@ -156,14 +156,14 @@ class SetupTalk:
             selection = replace(selection, key=key, model="")
         return replace(selection, model=await _model(dialogue, menu))
 
-    async def _try_out(self, dialogue: Dialogue, selection: SetupSelection) -> Trial:
+    async def _try_out(self, dialogue: Desk, selection: SetupSelection) -> Trial:
         await dialogue.say(f"\n  testing {one_line(selection.model, LONGEST)} ...\n")
         trial = await self._flow.try_out(selection)
         await _tell(dialogue, trial.sentence)
         return trial
 
     async def _after_failure(
-        self, dialogue: Dialogue, selection: SetupSelection, fault: TrialFault
+        self, dialogue: Desk, selection: SetupSelection, fault: TrialFault
     ) -> SetupSelection | None:
         """Return the selection to try next, or None to keep the present one as it is."""
         words = [word for word in NEXT if word != "key" or selection.choice.variable]
@@ -177,7 +177,7 @@ class SetupTalk:
         return selection if word == "again" else None
 
 
-async def _model(dialogue: Dialogue, menu: ModelMenu) -> str:
+async def _model(dialogue: Desk, menu: ModelMenu) -> str:
     """Return the name of the model that the person picks or types."""
     names: Sequence[str] = menu.names
     while True:
@@ -201,7 +201,7 @@ async def _model(dialogue: Dialogue, menu: ModelMenu) -> str:
         names = like
 
 
-async def _picked(dialogue: Dialogue, question: str, items: Sequence[MenuItem], *, default: int) -> int:
+async def _picked(dialogue: Desk, question: str, items: Sequence[MenuItem], *, default: int) -> int:
     """Return the position of the item that the person picks."""
     choosing = NumberedQuestion(options=tuple(items), default=(default,), declines=LEAVE)
     await dialogue.say(f"\n? {question}\n{options_text(choosing)}")
@@ -211,5 +211,5 @@ async def _picked(dialogue: Dialogue, question: str, items: Sequence[MenuItem], 
     return picked.positions[0]
 
 
-async def _tell(dialogue: Dialogue, sentence: str) -> None:
+async def _tell(dialogue: Desk, sentence: str) -> None:
     await dialogue.say(f"  {one_line(sentence, LONGEST)}\n")

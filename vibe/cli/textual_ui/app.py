@@ -39,7 +39,6 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.summaries import ViewSnapshot, away_summary, snapshot
 from vibe.cli.textual_ui.overview.ticker import StatusLine
-from vibe.cli.textual_ui.readable import ASCII, STILL, SignFilter, StyleFilter, groundless, readable, uncoloured
 from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
@@ -203,13 +202,12 @@ class VibeApp(App[None]):
         """Ends the wait for a key that got lost on its way; None if no key is on its way."""
         self._last_was_text = False
         """True if the last key passed on was text, which may still be on its way."""
-        self._uncoloured, self._groundless = [StyleFilter(uncoloured)], [StyleFilter(groundless)]
         self._follow_theme = partial(palettes.follow_theme, has_few=palettes.has_few_colours(env.environ))
         for theme in (*palettes.OWN, self._follow_theme(is_dark=palettes.seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = settings_of(env)
-        self._sign_filters = [] if self.settings.motion else [SignFilter(STILL)]
-        self._sign_filters += [SignFilter(ASCII)] if self.settings.glyphs == "ascii" else []
+        self._sign_filters = [] if self.settings.motion else [palettes.SignFilter(palettes.STILL)]
+        self._sign_filters += [palettes.SignFilter(palettes.ASCII)] if self.settings.glyphs == "ascii" else []
         self.animation_level = self.animation_level if self.settings.motion else "none"
         is_known = self.settings.theme in self.available_themes
         self.set_reactive(App.theme, self.settings.theme if is_known else palettes.FOLLOW)
@@ -235,7 +233,7 @@ class VibeApp(App[None]):
 
     def get_css_variables(self) -> dict[str, str]:
         """Return the theme's variables, with text colours adjusted until they are readable."""
-        self.theme_variables = readable(super().get_css_variables())
+        self.theme_variables = palettes.readable(super().get_css_variables())
         return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -244,8 +242,8 @@ class VibeApp(App[None]):
         Where Textual would show greys for lack of colours, and with the terminal's own 16 colours, ours take the
         place of Textual's.
         """
-        filters = self._groundless if self.native_ansi_color else super().get_line_filters()
-        filters = self._uncoloured if self.no_color else filters
+        filters = [palettes.GROUNDLESS] if self.native_ansi_color else super().get_line_filters()
+        filters = [palettes.UNCOLOURED] if self.no_color else filters
         return [*filters, *self._sign_filters]
 
     def get_default_screen(self) -> ChatScreen:

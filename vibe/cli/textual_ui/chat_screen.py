@@ -19,11 +19,10 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
-from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.markdown_blocks import warm
 from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
-from vibe.cli.textual_ui.overview.ticker import Ticker, WorkingLine, is_busy, is_live, planner
+from vibe.cli.textual_ui.overview.ticker import QueuedList, Ticker, WorkingLine, is_busy, is_live, planner
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.panel_frame import TINY, PanelFrame
 from vibe.cli.textual_ui.panels.plan_panels import PlanPanel

@@ -8,15 +8,19 @@ from textual.theme import Theme
 
 from vibe.cli.textual_ui.palettes import (
     DARK,
+    GROUNDS,
     LIGHT,
+    MUTED,
     SIXTEEN,
+    TEXTS,
+    contrast,
     follow_theme,
     has_few_colours,
     listed,
     parse_background,
+    readable,
     seems_dark,
 )
-from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
 
 DIFF = 0.12
 """The share of the colours for added and removed lines in the background of a diff."""

@@ -10,10 +10,11 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tests.architecture.project import ROOT
-from vibe.cli.textual_ui.palettes import DARK, LIGHT
-from vibe.cli.textual_ui.readable import (
+from vibe.cli.textual_ui.palettes import (
     ASCII,
+    DARK,
     GROUNDS,
+    LIGHT,
     MUTED,
     STILL,
     TEXTS,

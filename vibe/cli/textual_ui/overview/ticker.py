@@ -1,4 +1,4 @@
-"""Rows about the state: Ticker at the bottom of the screen, StatusLine within it, and WorkingLine above the prompt."""
+"""Rows about the state: Ticker with StatusLine at the bottom, and WorkingLine and QueuedList above the prompt."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import anyio
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
+from textual import events, on
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Static
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, SECONDS_PER_TICK, Refresher
+from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
 from vibe.front.cells import Line, cells_of, chained, cut, fit
 from vibe.front.working_line import CurrentWork, work_of, working_line
-from vibe.system.plain_text import one_line
+from vibe.system.plain_text import one_line, plain_line, shortened
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
@@ -392,3 +395,45 @@ def work_in(view: View, agent_id: str) -> CurrentWork | None:
         return work
     work = work_of(writer)
     return None if work is None else replace(work, words=f"planning · {work.words}", goes_back=False)
+
+
+MOST_SHOWN: Final = 5
+"""The most rows of prompts; if there are more, the next ones and the last one are shown."""
+LONGEST_PROMPT: Final = 1_000
+"""The most characters of a prompt that are looked at to make its row."""
+QUEUE_KEYS: Final = "Ctrl+S sends now · Alt+Up edits the last"
+
+
+class QueuedList(Static):
+    """Shows the prompts that wait for the agent or the engine; it takes no room if there are none."""
+
+    DEFAULT_CSS = """
+    QueuedList { height: auto; padding: 0 1; color: $foreground-muted; display: none; text-wrap: nowrap; }
+    """
+
+    def __init__(self, store: UIStateStore) -> None:
+        super().__init__(markup=False)
+        self._store = store
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
+        """Show the current queue."""
+        if SCREEN in changed:
+            self._draw()
+
+    @on(events.Resize)
+    def _draw(self) -> None:
+        screen = self._store.screen
+        self.display = bool(screen.queued)
+        if screen.queued:
+            lines = queued_lines(screen.queued, max(10, self.content_size.width or self.screen.size.width - 2))
+            keys = [QUEUE_KEYS] if screen.phase is ScreenPhase.READY else []
+            self.update(Content("\n".join([*lines, *keys])))
+
+
+def queued_lines(queued: tuple[QueuedLine, ...], width: int) -> list[str]:
+    """Return a numbered line for each queued prompt, of at most ``width`` cells."""
+    numbered = [f"{number}. {plain_line(shortened(one.text, LONGEST_PROMPT))}" for number, one in enumerate(queued, 1)]
+    if len(numbered) > MOST_SHOWN:
+        left_out = len(numbered) - MOST_SHOWN + 1
+        numbered[MOST_SHOWN - 2 : -1] = [f"… {left_out} more"]
+    return [cut(line, width) for line in ["waiting:", *numbered]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 
-from vibe.cli.textual_ui.input.queued_list import QueuedList, queued_lines
+from vibe.cli.textual_ui.overview.ticker import QueuedList, queued_lines
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 
 
