@@ -12,7 +12,7 @@ from anyio import Lock, to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import DecodeError, Struct, json, structs
 
-from ipc.errors import IpcError, UnknownSourceError
+from ipc.errors import IpcError
 from ipc.events import AnswerEvent, Event, Fact, PlanDecisionEvent
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
@@ -181,9 +181,7 @@ def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
     """Yield the events of a part, except the facts of plans, which are in no transcript."""
     from ipc.journal import recorded_events  # noqa: PLC0415  long after the first frame
 
-    journal = registry.resolve(part.source).journal
-    if journal is None:
-        raise UnknownSourceError(part.source, "has no journal on this machine", ())
+    journal = Path(registry.resolve(part.source).journal)
     for event in takewhile(lambda event: event.seq <= part.last, recorded_events(journal, part.first)):
         if not isinstance(event, Fact):
             yield event
