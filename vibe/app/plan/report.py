@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, json
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
-from planner.report.ci import report_junit
+from planner.report.ci import github_annotations, report_junit
 from planner.report.html import report_html
 from planner.report.markdown import report_markdown
 from planner.report.model import PlanReport
@@ -18,8 +20,12 @@ from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder
 from vibe.app.plan.usage_history import revision_agents, spending_by_attempt
-from vibe.system.errors import UsageError, error_as
+from vibe.system.errors import EnvironmentFailure, UsageError, error_as, os_error_as, remedy
+from vibe.system.files import put_file
 from vibe.system.redaction import redact
+
+SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
+"""The environment variable that names the summary file of a GitHub workflow step."""
 
 
 class ReportFormat(StrEnum):
@@ -29,6 +35,19 @@ class ReportFormat(StrEnum):
     HTML = "html"
     JSON = "json"
     JUNIT = "xml"
+
+    @classmethod
+    def of_file(cls, flag: str, name: str) -> ReportFormat:
+        """Return the format of a report file, judging by its name.
+
+        Raises:
+            UsageError: the name doesn't tell the format.
+        """
+        try:
+            return cls({"markdown": "md", "htm": "html"}.get(end := Path(name).suffix[1:].lower(), end))
+        except ValueError:
+            how = "give the file a name that ends in .md, .html, .json or .xml (JUnit)"
+            raise UsageError(f"{flag} {name}: {how}") from None
 
 
 class ReadReport(Struct, frozen=True, kw_only=True):
@@ -75,3 +94,38 @@ def render(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> 
             return report_junit(read.report, masked)
         case ReportFormat.JSON:
             return json.format(json.encode(read.report), indent=2).decode() + "\n"
+
+
+def write_report(folder: PlanFolder, path: Path, form: ReportFormat, environ: Mapping[str, str]) -> None:
+    """Write a plan's report to a file, completely or not at all.
+
+    Raises:
+        BrokenPlanError: the plan's folder can't be read back.
+        EnvironmentFailure: the file can't be written.
+    """
+    text = render(read_report(folder), form, environ)
+    with _writing(path, folder):
+        put_file(path, text.encode())
+
+
+def report_to_github(folder: PlanFolder, environ: Mapping[str, str], command: Callable[[str], None]) -> None:
+    """Annotate a GitHub workflow with what failed, by its commands, and add the report to the step's summary.
+
+    Raises:
+        BrokenPlanError: the plan's folder can't be read back.
+        EnvironmentFailure: the summary can't be written.
+    """
+    read = read_report(folder)
+    for line in github_annotations(read.report, partial(redact, environ=environ)):
+        command(line)
+    if name := environ.get(SUMMARY_FILE):
+        with _writing(Path(name), folder), Path(name).open("a", encoding="utf-8") as file:
+            file.write(render(read, ReportFormat.MARKDOWN, environ))
+
+
+def _writing(path: Path, folder: PlanFolder) -> AbstractContextManager[None]:
+    """Raise an OSError in the block as an EnvironmentFailure; the plan's folder still holds all of the report."""
+    problem, again = f"the report can't be written to {path}", f"then `vibe plan report {folder.plan_id} -o FILE`"
+    return os_error_as(
+        lambda error: EnvironmentFailure(f"{problem} ({error.strerror or error}): {remedy(error)}, {again}")
+    )

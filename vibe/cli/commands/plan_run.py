@@ -30,6 +30,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError, pairs
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
+from vibe.front.ci_log import write_command
 from vibe.front.dry_run_text import dry_run_lines
 from vibe.front.next_command import hint
 from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_document
@@ -158,13 +159,18 @@ def _report_writer(file: str, args: Arguments, env: CliEnvironment) -> Callable[
     Raises:
         UsageError: the file's name doesn't tell the format, no report can be written there, or there is no such plan.
     """
-    from vibe.cli.commands.plan_report import format_of, report_to_github, write_report
+    from vibe.app.plan.report import (  # noqa: PLC0415  few runs write one
+        ReportFormat,
+        report_to_github,
+        write_report,
+    )
 
     if file == "github":
-        return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
+        command = partial(write_command, env.stderr)
+        return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env.environ, command)
     plan = find_plan(env.home, args.plan).settings().origin if args.subcommand == "resume" else args.file or ""
-    form, path = format_of("--report", file), env.file_to_write("--report", file, plan)
-    return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
+    form, path = ReportFormat.of_file("--report", file), env.file_to_write("--report", file, plan)
+    return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env.environ)
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> int:

@@ -29,6 +29,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.slash.command import Talk
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.system.errors import UsageError, VibeError, error_as
+from vibe.system.files import put_new_file, typed_path
 from vibe.system.plain_text import one_line
 
 REASON_LENGTH = 400
@@ -63,23 +64,23 @@ def go_on(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan]]) -> None:
     talk.begin(_carry_out, talk, plan)
 
 
-async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
-    """Write a plan's document to a new file; the name is relative to the conversation's folder.
+async def save(talk: Talk, content: bytes, name: str) -> None:
+    """Write a new file; the name is relative to the conversation's folder.
 
     Raises:
         UsageError: the file already exists or can't be written.
     """
-    path = await to_thread.run_sync(_write, loaded, talk.opening.workdir, name)
+    path = await to_thread.run_sync(_write, content, talk.opening.workdir, name)
     talk.say(f"written to {path}")
 
 
-def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
+def _write(content: bytes, folder: Path, name: str) -> Path:
     try:
-        path = folder / Path(name).expanduser()
-        loaded.save(path)
+        path = typed_path(folder, name)
+        put_new_file(path, content)
     except FileExistsError:
         raise UsageError(f"{name} already exists: delete it, or choose another name") from None
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         raise UsageError(f"{name} can't be written ({error}): choose another name") from error
     return path
 
@@ -161,7 +162,7 @@ async def _said(talk: Talk, draft: PlanDraft) -> PlanVerdict:
 async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
     try:
         if verdict.kind is VerdictKind.SAVE:
-            await save(talk, draft.loaded, verdict.text)
+            await save(talk, draft.loaded.source_bytes, verdict.text)
         elif verdict.kind is VerdictKind.EDIT:
             draft.text = verdict.text
             async with kept_if_wrong(talk, verdict.text):

@@ -20,8 +20,8 @@ WORDS = MappingProxyType({
     "plan": (
         "plan",
         (
-            "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load | undo"
-            " | demo"
+            "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | report | save"
+            " | load | undo | demo"
         ),
         "propose a plan, revise it and run it; or show and control plans",
     ),
@@ -29,6 +29,7 @@ WORDS = MappingProxyType({
     "retry": ("plan", "[STEP]", "try a step of the plan again, by default the one that failed"),
     "cancel": ("plan", "STEP", "cancel a step of the plan"),
     "pause": ("plan", "", "pause the plan; /plan resume continues it"),
+    "report": ("plan", "[FILE]", "write the report of the last plan, by default as HTML to the plan's folder"),
     "agents": ("settings", "[NAME]", "list agents, or switch to one"),
     "model": ("settings", "[ALIAS] [off|low|medium|high|max]", "list models, or switch to one"),
     "approvals": ("settings", "[ask|edits|all]", "show or change what needs approval"),

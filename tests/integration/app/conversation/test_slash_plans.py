@@ -187,9 +187,27 @@ async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> No
         assert (await to_thread.run_sync(content, rig.folder / "done.json"))["goal"] == "Build it"
 
 
+async def test_the_report_of_the_last_plan_is_written_where_one_says(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        Answers(talk, RUN)
+        rig.server.enqueue(hand_in(BUILD))
+        await talk.do("/plan Build it")
+        said = await talk.do("/report")
+        assert f"written to {rig.folder / 'report.md'}" in await talk.do("/report report.md")
+        for wrong, why in (("report.md", "already exists"), ("report.doc", "ends in .md, .html, .json or .xml")):
+            with pytest.raises(UsageError, match=why):
+                await talk.do(f"/report {wrong}")
+
+    (page,) = await to_thread.run_sync(lambda: list(rig.host.home.glob("plans/*/report.html")))
+    assert str(page) in said
+    assert "Build it</h1>" in await to_thread.run_sync(page.read_text)
+    assert (await to_thread.run_sync((rig.folder / "report.md").read_text)).startswith("# Build it\n")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
+        ("/report", "no plan has been run in this folder"),
         ("/plan skip", "/plan skip STEP"),
         ("/plan decide this", "/plan decide DECISION OPTION"),
         ("/plan load nowhere.json", "nowhere.json"),

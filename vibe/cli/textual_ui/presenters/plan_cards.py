@@ -107,7 +107,7 @@ class PlanCards(_Cards):
         opened = "" if entry.folded else _list_of(plan)
         rows = 1 if is_record and entry.folded else self._rows
         lines = _drawing().card(plan, self._clock(), cols, rows, chosen=opened)
-        hints = f"/review · undo: vibe plan rewind {plan.id} STEP"
+        hints = f"/review · /report · undo: vibe plan rewind {plan.id} STEP"
         return lines if is_live(plan) else [*lines, *_drawing().record(plan, cols, hints)]
 
 

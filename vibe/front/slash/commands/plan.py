@@ -21,6 +21,7 @@ from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, plans_in
 from vibe.app.plan.commands import give, revise
 from vibe.app.plan.library import quickstart_file
+from vibe.app.plan.report import ReportFormat, read_report, render, write_report
 from vibe.front.cells import Line
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
@@ -73,7 +74,21 @@ async def list_all(talk: Talk, _rest: str) -> None:
 async def save_plan(talk: Talk, name: str) -> None:
     """Write a plan in its current form to a new file."""
     folder = await plan_meant(talk)
-    await save(talk, await to_thread.run_sync(effective_plan, folder), name)
+    loaded = await to_thread.run_sync(effective_plan, folder)
+    await save(talk, loaded.source_bytes, name)
+
+
+async def report(talk: Talk, name: str) -> None:
+    """Write the report of the last plan to a new file, or as HTML to the plan's folder if none is named."""
+    folder, environ = await plan_meant(talk), talk.runtime.host.environ
+    if name:
+        form = ReportFormat.of_file("/report", name)
+        text = await to_thread.run_sync(lambda: render(read_report(folder), form, environ))
+        await save(talk, text.encode(), name)
+    else:
+        path = folder.path / "report.html"
+        await to_thread.run_sync(write_report, folder, path, ReportFormat.HTML, environ)
+        talk.say(f"the report of plan {folder.plan_id} is in {path}; /report FILE writes it elsewhere, as .md too")
 
 
 async def load_file(talk: Talk, name: str) -> None:
@@ -233,6 +248,7 @@ WORDS = MappingProxyType({
     "retry": PlanWord(retry, "[STEP [WORDS]]", 0, MANY),
     "skip": PlanWord(partial(act, action=StepAction.SKIP), "STEP", 1),
     "edit": PlanWord(edit, "[ID]"),
+    "report": PlanWord(report, "[FILE]"),
     "save": PlanWord(save_plan, "FILE", 1),
     "load": PlanWord(load_file, "FILE", 1),
     "undo": PlanWord(undo, "", 0, 0),
