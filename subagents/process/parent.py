@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
@@ -61,7 +61,8 @@ class StepServer:
         self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
-        self._messages: deque[_Message] = deque()
+        self._messages: dict[int, _Message] = {}
+        self._numbers = itertools.count(1)
         self._is_serving = False
         self._start: Callable[..., object]
 
@@ -105,7 +106,7 @@ class StepServer:
                 flaw = error
             finally:
                 self._is_serving = False
-                for sent in self._messages:  # a process that is gone answers nothing more
+                for sent in self._messages.values():  # a process that is gone answers nothing more
                     sent.answered.set()
             if self.result is None and not leaving:
                 self._write_off()
@@ -118,9 +119,9 @@ class StepServer:
         await self.met.wait()
         if not self._is_serving:
             return False
-        sent = _Message()
-        self._messages.append(sent)
-        await self.send(protocol.Say(text, by))
+        number, sent = next(self._numbers), _Message()
+        self._messages[number] = sent
+        await self.send(protocol.Say(number, text, by))
         await sent.answered.wait()
         return sent.taken
 
@@ -135,8 +136,8 @@ class StepServer:
                 self._take_back(message)
             case protocol.Paused(provider, seconds):
                 self._limiter(provider).pause(seconds)
-            case protocol.Heard(taken) if self._messages:
-                sent = self._messages.popleft()
+            case protocol.Heard(number, taken) if number in self._messages:
+                sent = self._messages.pop(number)
                 sent.taken = taken
                 sent.answered.set()
             case protocol.Ended(result):

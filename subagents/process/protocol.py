@@ -190,8 +190,9 @@ class Paused(Struct, frozen=True, tag="paused"):
 
 
 class Heard(Struct, frozen=True, tag="heard"):
-    """Reply to the oldest ``Say`` without one; ``taken``: the agent gets the message before its next model call."""
+    """Reply to ``Say``; ``taken`` says that the agent gets the message before its next model call."""
 
+    number: int
     taken: bool
 
 
@@ -262,8 +263,9 @@ class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
 
 
 class Say(Struct, frozen=True, tag="say"):
-    """Send the agent a message; ``Heard`` replies."""
+    """Send the agent a message; ``Heard`` replies with the same number."""
 
+    number: int
     text: str
     by: str = ""
 

@@ -324,8 +324,8 @@ class StepLink(Struct, eq=False):
                         waiting.tell(text)
                 case protocol.StopAtTurnEnd():
                     self.requested = True
-                case protocol.Say(text, by):
-                    self.send(protocol.Heard(await self.steering.tell(step_id, text, by)))
+                case protocol.Say(number, text, by):
+                    self.send(protocol.Heard(number, await self.steering.tell(step_id, text, by)))
                 case protocol.CancelNow():
                     return True
                 case _:

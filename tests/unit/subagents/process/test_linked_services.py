@@ -333,6 +333,27 @@ async def test_a_process_that_is_gone_without_a_word_is_no_mismatch() -> None:
     assert not await StepServer(shared_of_a_run(), ours, tuple).meet()
 
 
+async def test_a_message_that_was_given_up_before_it_was_sent_leaves_the_next_one_its_own_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no_room(message: object) -> None:  # noqa: ARG001  as the real one
+        giving_up.cancel()
+        await anyio.sleep_forever()
+
+    async def listen(text: str, by: str) -> bool:  # noqa: ARG001  the port
+        return text == "stay"
+
+    async with linked_step(shared_of_a_run()) as step:
+        await anyio.wait_all_tasks_blocked()
+        with anyio.CancelScope() as giving_up, monkeypatch.context() as patched:
+            patched.setattr(step.server, "send", no_room)
+            await step.server.tell("given up")
+        with step.link.steering.heard_by("s", listen, lambda: None):
+            assert await step.server.tell("stay")
+            assert not await step.server.tell("go")
+        step.die()
+
+
 async def test_what_is_said_to_an_agent_in_a_process_of_its_own_is_answered_and_no_more_after_its_death() -> None:
     heard: list[tuple[str, str]] = []
 
