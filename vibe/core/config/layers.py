@@ -32,7 +32,7 @@ from vibe.core.config.paths import absolute
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name
 from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
-from vibe.core.config.toml_source import RawPath, dotted
+from vibe.core.config.toml_source import RawPath, TomlSource, dotted
 from vibe.core.schemas import table_of
 from vibe.system.errors import ConfigError, did_you_mean
 from vibe.system.plain_text import shortened
@@ -66,6 +66,11 @@ def read_layer(data: Mapping[str, Any], origin_of: OriginOf, *, base: Path, user
     ``origin_of`` tells where the value at a raw path was set. Relative paths in values start from ``base``.
     """
     return _LayerReader(origin_of, base=base, user_home=user_home).read(data)
+
+
+def layer_of(source: TomlSource | None, user_home: Path) -> Layer:
+    """Return all settings in a file, or none if there is no file."""
+    return read_layer(source.data, source.where, base=source.folder, user_home=user_home) if source else Layer()
 
 
 class _LayerReader:

@@ -23,6 +23,7 @@ from vibe.core.config.layers import (
     Setting,
     default_layer,
     drop_invalid_ui,
+    layer_of,
     merge,
     read_layer,
     validate,
@@ -182,7 +183,8 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     files = [paths.config_file] if project_dir is None else [paths.config_file, project_dir / CONFIG_FILE]
     given = request.given or NOTHING_GIVEN
     servers = read_layer({SERVERS: [*given.servers]}, lambda _: MCP, base=request.workdir, user_home=user_home)
-    own, *of_project = (_file_layer(file, request.drafts.get(file, file), user_home) for file in files)
+    sources = (read_toml(request.drafts.get(file, file), shown(file, user_home)) for file in files)
+    own, *of_project = (layer_of(source, user_home) for source in sources)
     layers = [
         default_layer(),
         servers,
@@ -191,8 +193,8 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         *_variable_layers(request, environ, env_file, user_home),
     ]
     if (agent := request.agent) is not None:
-        layer = read_layer(agent.data, agent.where, base=agent.folder, user_home=user_home)
-        layers.append(_within(merge(layers), layer, is_own=agent.folder.is_relative_to(request.home)))
+        is_own = agent.folder.is_relative_to(request.home)
+        layers.append(_within(merge(layers), layer_of(agent, user_home), is_own=is_own))
     merged = merge([*layers, *_given_layers(given, request.workdir, user_home), *_flag_layers(request, user_home)])
     _add_given(given, merged)
     ui_warnings = () if request.drafts else drop_invalid_ui(merged)
@@ -228,14 +230,6 @@ def _project(request: ConfigRequest, user_home: Path) -> tuple[Path | None, str 
     store = TrustStore(request.home, user_home=user_home)
     trusted = project if project is not None and store.is_trusted(project.parent) else None
     return trusted, store.untrusted_reason(request.workdir)
-
-
-def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
-    """Read a settings file, or the draft in its place, as a layer; empty if there is no file."""
-    source = read_toml(draft, shown(path, user_home))
-    if source is None:
-        return Layer()
-    return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
 
 
 def _within(own: Layer, layer: Layer, *, is_own: bool = False) -> Layer:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from vibe.core.config.layers import Layer, read_layer, shown_value
+from vibe.core.config.layers import layer_of, shown_value
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, find_project_dir, is_empty, project_lineage, shown
 from vibe.core.config.schema import written
 from vibe.core.config.toml_source import TomlSource, read_toml
@@ -61,12 +61,9 @@ class TrustStore:
 
     def _verdict(self, folder: Path) -> bool | None:
         """Return whether the nearest entry trusts a folder, or None if there is no entry."""
-        source = read_toml(self._file, self._label)
-        if source is None:
-            return None
-        trusted, untrusted = self._listed(source, TRUSTED), self._listed(source, UNTRUSTED)
+        trusted, untrusted = self._lists()
         start = folder.resolve()
-        nearest = next((each for each in (start, *start.parents) if each in trusted | untrusted), None)
+        nearest = next((each for each in (start, *start.parents) if each in trusted or each in untrusted), None)
         return None if nearest is None else nearest not in untrusted
 
     def untrusted_reason(self, workdir: Path) -> str | None:
@@ -94,11 +91,16 @@ class TrustStore:
         ]
         return [*([project] if project else []), *(path for path in named if path != self._home)]
 
-    def _listed(self, source: TomlSource, key: str) -> frozenset[Path]:
+    def _lists(self) -> list[dict[Path, str]]:
+        """Return the trusted and the untrusted folders, each with its entry as it is written in the file."""
+        source = read_toml(self._file, self._label)
+        return [self._listed(source, key) if source else {} for key in (TRUSTED, UNTRUSTED)]
+
+    def _listed(self, source: TomlSource, key: str) -> dict[Path, str]:
         folders: Any = source.data.get(key, [])
         if not isinstance(folders, list):
             raise ConfigError(source.where((key,)), key, 'must be a list of folders, such as ["/home/me/project"]')
-        return frozenset(self._folder(source, key, index, item) for index, item in enumerate(folders))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  TOML lists hold anything
+        return {self._folder(source, key, index, item): item for index, item in enumerate(cast("list[Any]", folders))}
 
     def _folder(self, source: TomlSource, key: str, index: int, item: object) -> Path:
         if isinstance(item, str) and (path := self._expanded(item)).is_absolute():
@@ -110,10 +112,8 @@ class TrustStore:
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the trusted and the untrusted entries as they are written in the file."""
-        self.is_trusted(self._user_home)  # raises if the file is not valid
-        source = read_toml(self._file, self._label)
-        data: Mapping[str, Any] = source.data if source else {}
-        return tuple(data.get(TRUSTED, ())), tuple(data.get(UNTRUSTED, ()))
+        trusted, untrusted = (tuple(listed.values()) for listed in self._lists())
+        return trusted, untrusted
 
     def add(self, folder: Path) -> bool:
         """Trust a folder and everything below it. Return False if it was already trusted.
@@ -152,7 +152,7 @@ class TrustStore:
 
     def _changing(self) -> AbstractContextManager[Any]:
         """Open the file for a change."""
-        self.is_trusted(self._user_home)  # raises if the file is not valid
+        self._lists()  # raises if the file is not valid
         return changing_document(self._file, self._label, partial(put_settings, self._file, self._label))
 
     def _drop(self, document: Any, key: str, folder: Path) -> None:
@@ -184,8 +184,8 @@ def powers(folders: Iterable[Path], user_home: Path) -> list[str]:
         source = None
         with suppress(ConfigError):
             source = read_toml(file, shown(file, user_home))
-        layer = read_layer(source.data, source.where, base=file.parent, user_home=user_home) if source else Layer()
-        given = [(f"{written(key)} = {shown_value(one.value)}", one.origin) for key, one in layer.settings.items()]
+        settings = layer_of(source, user_home).settings
+        given = [(f"{written(key)} = {shown_value(one.value)}", one.origin) for key, one in settings.items()]
         for power, keys in POWERS.items():
             found[power] += [f"{origin}: {text}" for text, origin in given if re.fullmatch(f"({keys}){TAKEN}", text)]
     return [f"{power} ({one_line(', '.join(sources), 400)})" for power, sources in found.items() if sources]

@@ -148,6 +148,8 @@ class InvokeContext(Struct, frozen=True, kw_only=True):
     """True if the model accepts images."""
     read_only: bool = False
     """True if the call was allowed without asking because it runs where it can only read."""
+    only_reads: bool = False
+    """True if the call was found to do nothing but read, wherever it runs."""
 
 
 _ROOT: ContextVar[Path | None] = ContextVar("tool_root", default=None)

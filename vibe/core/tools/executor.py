@@ -330,6 +330,7 @@ class ToolExecutor:
             workspace=subject.granted(self._context.workspace),
             user_input_callback=self._ask and self._ask(item.call.id),
             read_only=subject.read_only,
+            only_reads=subject.assessment.only_reads,
         )
 
     async def _run(self, item: _PendingCall, tool: AnyTool, context: InvokeContext) -> str:

@@ -518,8 +518,6 @@ def _nests_deeply(tree: Tree) -> bool:
 
 def _has_invisible(line: str) -> bool:
     """Return whether a line contains an invisible character, or one that changes the direction of text."""
-    if line.isascii():
-        return False
     return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from vibe.shell.process.kept_state import stateful_argv
 from vibe.shell.process.runner import CommandResult, shell_argv
 from vibe.shell.sandbox.confinement import Confinement, Guard, Place
-from vibe.shell.sandbox.port import ReadOnlyUnavailableError, SandboxRun
+from vibe.shell.sandbox.port import ReadOnlyUnavailableError, SandboxRun, bounded
 from vibe.shell.sandbox.refusals import is_unbegun
 from vibe.system.racing import shielded
 
@@ -66,13 +66,13 @@ async def shell_command(
     argv = tuple(shell_argv(line))
     if stateful:
         argv = stateful_argv(argv)
-    if confinement is None:
-        if place.read_only:
-            raise ReadOnlyUnavailableError("no sandbox")
-        return ConfinedCommand(command=SandboxRun(argv=argv, environ=environ))
-    environ = confinement.without_keys(environ)
-    found = await to_thread.run_sync(confinement.confine, argv, environ, place)
+    found = None
+    if confinement is not None:
+        environ = confinement.without_keys(environ)
+        found = await to_thread.run_sync(confinement.confine, argv, environ, place)
+    elif place.read_only:
+        raise ReadOnlyUnavailableError("no sandbox")
     if found is None:
-        return ConfinedCommand(command=SandboxRun(argv=argv, environ=environ))
+        return ConfinedCommand(command=SandboxRun(argv=bounded(argv, environ, place.bounds), environ=environ))
     confined, guard = found
     return ConfinedCommand(command=confined, confined_by=confinement, place=place, guard=guard)

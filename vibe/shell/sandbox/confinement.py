@@ -165,6 +165,7 @@ class Place(Struct, frozen=True, kw_only=True):
         read_only: It writes nothing, reaches nothing outside and reads no secrets, whatever the settings say.
         secrets: Paths below ``roots`` and ``readable`` that are hidden from it. If it is ``read_only``, paths whose
             names suggest secrets are hidden as well.
+        bounds: Limits of its use of resources, besides those of the settings.
     """
 
     roots: tuple[Path, ...]
@@ -172,6 +173,7 @@ class Place(Struct, frozen=True, kw_only=True):
     network: Network | None = None
     read_only: bool = False
     secrets: tuple[Path, ...] = ()
+    bounds: ResourceLimits = ResourceLimits()
 
 
 SETTINGS_OF_SYSTEM = Path("/etc/gitconfig")
@@ -464,7 +466,7 @@ class Confinement:
             unix_sockets=self._config.unix_sockets,
             bounds=ResourceLimits(
                 processes=self._config.max_processes,
-                memory_mb=self._config.max_memory_mb,
+                memory_mb=min(filter(None, (self._config.max_memory_mb, place.bounds.memory_mb)), default=0),
                 file_mb=self._config.max_file_mb,
             ),
         )

@@ -26,6 +26,8 @@ class ResourceLimits(Struct, frozen=True, kw_only=True):
 
 READING = ResourceLimits(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds=60)
 """Limits of commands in a read-only place."""
+LOOKING = ResourceLimits(memory_mb=READING.memory_mb)
+"""Limits of commands that do nothing but read, wherever they run, as nobody is asked about them."""
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):

@@ -196,3 +196,22 @@ async def test_without_a_sandbox_it_is_asked_about(bubblewrap: Cell, tmp_path: P
 async def test_background_commands_are_asked_about(bubblewrap: Cell) -> None:
     desk = await at_desk(bubblewrap)
     assert (await desk.say("wc -l $(ls *.txt)", background=True)).status == "denied"
+
+
+@pytest.mark.parametrize("mode", [SandboxMode.AUTO, SandboxMode.OFF])
+async def test_what_only_reads_gets_little_memory_and_what_a_person_allowed_as_much_as_the_settings_say(
+    mode: SandboxMode, bubblewrap: Cell
+) -> None:
+    confinement = Confinement(SandboxConfig(mode=mode, max_memory_mb=4_096), bubblewrap.environ, bubblewrap.root / "h")
+    desk = await at_desk(bubblewrap, Approvals(ApprovalMode.ASK, ScriptedApprover([YES])), confinement)
+
+    assert "-d) 2097152\n" in (await desk.say("ulimit -a")).content
+    assert "-d) 2097152\n" in (await desk.say("cd src && ulimit -a | sort -b")).content
+    exhausted = await desk.say("nl -w 2147483000 a.txt")
+    assert (desk.questions, "[exit code 1]" in exhausted.content) == ([], True)
+    assert "memory exhausted" in exhausted.content
+
+    assert (await desk.say("ulimit -d; touch x")).content.startswith(
+        "4194304" if mode is SandboxMode.AUTO else "unlimited"
+    )
+    assert len(desk.questions) == 1

@@ -45,7 +45,7 @@ from vibe.shell.process.kept_state import ShellState, Surroundings, folder_probl
 from vibe.shell.process.port import CommandOrder, StartedCommand
 from vibe.shell.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.shell.sandbox.confinement import Place
-from vibe.shell.sandbox.port import LIMITS, ReadOnlyUnavailableError
+from vibe.shell.sandbox.port import LIMITS, LOOKING, ReadOnlyUnavailableError, ResourceLimits
 from vibe.shell.sandbox.refusals import lacking
 from vibe.system.plain_text import shortened
 from vibe.system.programs import find_shell
@@ -359,6 +359,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             network=ctx.network,
             read_only=ctx.read_only,
             secrets=await to_thread.run_sync(unread_files, workspace) if workspace.bounds.unread else (),
+            bounds=LOOKING if ctx.only_reads else ResourceLimits(),
         )
         base = _passed(ctx, ctx.environ)
         # Outside the sandbox, variables that a confined line may have set are ignored.
