@@ -47,7 +47,6 @@ class _Waiter(Struct, eq=False):
     announced: anyio.Event = field(default_factory=anyio.Event)
     at: str = ""
     full: bool = False
-    wanted: places.PlaceRequest = places.PlaceRequest()
 
 
 class ClusterClient:
@@ -138,14 +137,14 @@ class ClusterClient:
         self._check_scheduler()
         self._subscribe()
         attempt = uuid4().hex
-        waiter = self._waiting[attempt] = _Waiter(wanted=wanted)
+        waiter = self._waiting[attempt] = _Waiter()
         key = f"vibe-step-{attempt}"
         # A task that produces data waits in the scheduler until a slot is free anywhere, not at one busy worker.
         task = Task(key, hold, self._topic, attempt, dict(wanted.needs), _data_producer=True)
         kept = {"sync": False, "retries": 0, "priority": wanted.priority, "workers": list(wanted.workers) or None}
         future = self._client.get({key: task}, [key], **kept)[0]
         try:
-            address = await self._announced(waiter, key, future)
+            address = await self._announced(waiter, wanted, key, future)
             async with comm_link(await self._connect(address, attempt), self._lost_seconds) as link:
                 yield address, link
         finally:
@@ -172,7 +171,7 @@ class ClusterClient:
             self._comm = self._client.scheduler_comm
             self._client.subscribe_topic(self._topic, self._take_announcement)
 
-    async def _announced(self, waiter: _Waiter, key: str, future: Any) -> str:
+    async def _announced(self, waiter: _Waiter, wanted: places.PlaceRequest, key: str, future: Any) -> str:
         began = anyio.current_time()
         asks = began + ANNOUNCE_SECONDS
         while not waiter.announced.is_set():
@@ -181,10 +180,10 @@ class ClusterClient:
                 raise places.PlaceFullError
             if future.done():
                 raise places.PlaceLostError("", f"a worker that was to take it was lost ({await _problem(future)})")
-            if waiter.wanted.stop.requested:
+            if wanted.stop.requested:
                 raise places.NoMorePlaceError
-            if waiter.wanted.late is not None and anyio.current_time() - began >= LATE_SECONDS:
-                waiter.wanted.late()
+            if wanted.late is not None and anyio.current_time() - began >= LATE_SECONDS:
+                wanted.late()
             if anyio.current_time() >= asks:
                 await self._check_assigned_worker(key)
                 asks = anyio.current_time() + ANNOUNCE_SECONDS / 4

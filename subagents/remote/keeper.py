@@ -45,9 +45,12 @@ class Keeper:
         self._copied_at = time.monotonic()
         self._seen = dict(_files(folder))
 
-    def frames(self, *, last: bool) -> list[Frame]:
-        """Return what the run doesn't have yet. A tree that is slow to copy comes only at intervals, or if ``last``."""
-        return [*self._changed_files(last=last), *self._tree(last=last)]
+    def frames(self, *, last: bool, tree: bool) -> list[Frame]:
+        """Return what the run doesn't have yet of the step's files and, if wanted, of the ``tree``.
+
+        A tree that is slow to copy comes only at intervals, or if ``last``.
+        """
+        return [*self._changed_files(last=last), *(self._tree(last=last) if tree else ())]
 
     def _changed_files(self, *, last: bool) -> Iterator[Frame]:
         for name, now in _files(self._folder):

@@ -55,6 +55,7 @@ MOST_PACKS = 500
 """Packs of a project beyond which it is removed and sent whole again."""
 _NAME = re.compile(r"[0-9a-f]{8,64}")
 _ROOM = re.compile(rb'\{"type":"asked","lease":\d+,"want":\{"type":"room"')
+_ANSWERED = b'{"type":"event","event":{"type":"assistant.message"'
 _ENDED = b'{"type":"ended"'
 
 
@@ -395,16 +396,16 @@ async def _until_left(link: f.FrameLink) -> None:
 async def _send_lines(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
     ended = False
     while (line := await process.link.receive()) is not None:
-        ended = line.startswith(_ENDED)
-        if ended or _ROOM.match(line):
-            await _send_kept(link, keeper, last=ended)
+        ended, answered = line.startswith(_ENDED), line.startswith(_ANSWERED)
+        if ended or answered or _ROOM.match(line):  # an answer is paid for, so it must not be lost
+            await _send_kept(link, keeper, last=ended, tree=not answered)
         await link.send(f.LineBatch((line,)))
     if not ended:
-        await _send_kept(link, keeper, last=True)
+        await _send_kept(link, keeper, last=True, tree=True)
 
 
-async def _send_kept(link: f.FrameLink, keeper: Keeper, *, last: bool) -> None:
-    for frame in await to_thread.run_sync(partial(keeper.frames, last=last)):
+async def _send_kept(link: f.FrameLink, keeper: Keeper, *, last: bool, tree: bool) -> None:
+    for frame in await to_thread.run_sync(partial(keeper.frames, last=last, tree=tree)):
         await link.send(frame)
 
 

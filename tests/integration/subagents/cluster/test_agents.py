@@ -98,6 +98,32 @@ async def test_an_agent_goes_on_from_its_last_turn_after_a_pause_and_after_its_w
     assert rig.leftovers() == []
 
 
+async def test_an_answer_is_kept_and_counted_if_the_worker_dies_while_the_agent_acts_on_it(
+    rig: Rig, tmp_path: Path
+) -> None:
+    path = tmp_path / "replay.json"
+    call = {"name": "bash", "arguments": {"command": "echo 1 > f1; sleep 5"}}
+    turns = [{"text": "I try.", "tool_calls": [call]}, {"text": "done"}]
+    path.write_text(json.dumps({"version": 1, "agents": {"*": {"turns": turns}}}))
+    run, results = agent_run(rig, path), list[StepResult]()
+
+    async def work(executor: WorktreeExecutor) -> None:
+        results.append(await executor.run(worktree_task("s", prompt="Go.", max_turns=20), Stopping()))
+
+    with cluster(tmp_path, 1) as made:
+        async with run.executor(made.scheduler.address) as (executor, _), anyio.create_task_group() as group:
+            group.start_soon(work, executor)
+            await until(lambda: at_work(made, "f1") is not None)
+            made.workers[0].end()
+            assert made.add(slots=1).address
+
+    assert (results[0].outcome, results[0].lost) == (Outcome.COMPLETED, 1), results[0].detail
+    assert run.services.account.usage.calls == results[0].usage.calls == 3, "the model tries again what was cut off"
+    conversation = (rig.home / "steps" / "s" / "messages.jsonl").read_text()
+    assert conversation.count("I try.") == 2
+    assert "interrupted" in conversation, "the agent learns that its call was cut off"
+
+
 async def test_what_was_said_to_an_agent_whose_worker_is_lost_reaches_the_one_that_goes_on(
     rig: Rig, tmp_path: Path
 ) -> None:
