@@ -236,7 +236,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
         result=command.raw,
         left=None if left is None else left.value,
         tolerated=tolerates(step, result),
-        model=next(iter(step.at_attempt(attempt).models), ""),
+        model=models[min(attempt, len(models)) - 1] if (models := step.models) else "",
     )
     return Decided((ended,))
 
@@ -253,6 +253,8 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
     result = step.result
     if result is None or not step.attempt_over:
         raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
+    if result.outcome is Outcome.COMPLETED:
+        return Decided((_finish_step(state, step, result, at),))
     if state.stopping is not None and state.is_given_up:
         if step.left in (Left.STOPPED, Left.CUT):
             why = (state.stopping.reason, result.detail)
@@ -267,8 +269,8 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
 def _follow_attempt(
     state: State, step: StepState, result: StepResult, at: float
 ) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
-    """Return what the end of an attempt leads to: a stop, a retry, a question, a revision, or a pause of the step."""
-    if step.stopping is not None and result.outcome is not Outcome.COMPLETED:
+    """Return what the end of an attempt that did not complete leads to: a stop, a retry, a question, a revision, or a pause of the step."""
+    if step.stopping is not None:
         return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
     if step.left is None:
         return (_finish_step(state, step, result, at),), ()

@@ -195,8 +195,9 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
     if status is IN_PROGRESS:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
-        # The permission to continue an interrupted attempt holds once: if it is cut off again, it is asked again.
-        state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
+        if state.decisions:
+            # The permission to continue an interrupted attempt holds once: if it is cut off again, it is asked again.
+            state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
     elif status in FINAL:
         _settle(state, step, fact)
     if state.schedule is not None:
@@ -226,7 +227,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
         _set_status(state, step, StepStatus.IN_PROGRESS)
         state.running[fact.step_id] = (fact.ts, state.active_seconds)
     if not step.attempt_over:
-        _close_span(state, step, result.outcome.value)
+        _close_span(state, step, result.outcome)
     known, seconds = step.attempts, result.duration_s
     if known and known[-1].number == fact.attempt:  # a further part of an interrupted attempt
         known, seconds = known[:-1], seconds + known[-1].seconds

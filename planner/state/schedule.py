@@ -18,7 +18,7 @@ from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.diagnostics import listed
 from planner.plan.for_each import list_of, own_edges
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Child, Plan, Step, StepStatus
+from planner.plan.model import Child, Dependency, Plan, Step, StepStatus
 from planner.plan.write_claims import Claim, Glob, claim_of, claims_overlap, globs_overlap
 from planner.state.decisions import check_answer
 from planner.state.lists import ItemCount, count_items, has_begun, is_lost
@@ -126,17 +126,18 @@ class Readiness:
         """Count a step that became final, and return the steps whose verdict may have changed."""
         default_edge = _HOLDS if step.waived else _edge(step, COMPLETED)
         changed: list[str] = []
-        for dependant in self._dependants[step.id]:
+        step_id = step.outline.id
+        for dependant in self._dependants[step_id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
             edge = default_edge
             if self._required_ends and not step.waived:
-                edge = _edge(step, self._required_ends.get((step.id, dependant), COMPLETED))
+                edge = _edge(step, self._required_ends.get((step_id, dependant), COMPLETED))
             gate.met += edge is not _SKIPPED
             if edge is _STRANDS:
                 gate.stranded = True
             elif edge is _NEVER:
-                gate.ruled_out = f"step {step.id!r} did not fail"
+                gate.ruled_out = f"step {step_id!r} did not fail"
             if not gate.waiting or gate.ruled_out:
                 changed.append(dependant)
         return changed
@@ -362,25 +363,26 @@ def schedule_of(state: State) -> Schedule:
 def outline_of(step: Step, earlier: StepState | None = None) -> StepOutline:
     """Return the outline of a step for a plan's events, with the status it has at rest."""
     status, attempt = at_rest(earlier) if earlier else (StepStatus.PENDING, 1)
+    edges = own_edges(step)
     return StepOutline(
         id=step.id,
         title=step.title,
         mode=step.mode.value,
-        depends_on=tuple(edge.step for edge in own_edges(step)),
+        depends_on=tuple(edge.step for edge in edges),
         status=status.value,
         reason=earlier.reason if earlier and (status.is_final or earlier.left in LEFT_FAILED) else None,
         workspace=step.workspace,
         attempt=attempt,
-        order=_order_of(step),
+        order=_order_of(step, edges),
     )
 
 
-def _order_of(step: Step) -> WorkOrder:
+def _order_of(step: Step, edges: Iterable[Dependency]) -> WorkOrder:
     """Return a step's task and limits for events; only fields that are set and not empty."""
     order: dict[str, Any] = {name: value for name in _COPIED & step.model_fields_set if (value := getattr(step, name))}
-    if step.models:
-        order |= {"model": step.models[0], "models": step.models if len(step.models) > 1 else ()}
-    order["on"] = {edge.step: edge.on for edge in own_edges(step) if edge.on != COMPLETED}
+    if models := step.models:
+        order |= {"model": models[0], "models": models if len(models) > 1 else ()}
+    order["on"] = {edge.step: edge.on for edge in edges if edge.on != COMPLETED}
     if step.prompt is not None:
         order["prompt"] = shortened(step.prompt)
     return convert(order, WorkOrder)
@@ -549,7 +551,7 @@ class ReadyQueue:
         for glob in claim:
             if glob in self._held:
                 return glob
-        files = self._files(claim)
+        files = self._files(claim) if self._held else claim
         for held in self._held:
             if held not in self._widths and any(globs_overlap(glob, held) for glob in files):
                 return held
