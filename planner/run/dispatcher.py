@@ -29,7 +29,7 @@ from planner.state.decide import carry_out, decide
 from planner.state.lists import result_of_list
 from planner.state.outcome import RunResult, result_of
 from planner.state.schedule import MOST_PARKED, schedule_of
-from planner.state.state import ACTIVE, BUDGET_REASON, IN_PROGRESS, State
+from planner.state.state import ACTIVE, IN_PROGRESS, State
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
 from vibe.core.messages import Outcome, Usage
@@ -158,7 +158,7 @@ class Dispatcher:
         settings, budget = self._store.settings, self._loaded.plan.budget
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - self._state.active_seconds
-            self._later(max(0.0, left), c.BudgetSpent(BUDGET_REASON))
+            self._later(max(0.0, left), c.BudgetSpent())
         start = c.Start(
             loaded=self._loaded,
             width=self._width,
@@ -307,8 +307,7 @@ class Dispatcher:
 
     async def _run_attempt(self, run: StepRun, stop: StopSignal) -> None:
         attempt = await self._runner.execute(run, stop)
-        if run.idle_timer is not None:
-            run.idle_timer.cancel()
+        run.is_over = True
         if self._options.watchdog is not None:
             self._options.watchdog.end(run.step.id)
         await self._group_commit.add(schedule_of(self._state).queue.ranks[run.step.id], attempt)
@@ -326,9 +325,11 @@ class Dispatcher:
 
     def _watch(self, run: StepRun, watchdog: Watchdog, seconds: float) -> None:
         due = self._clock() + seconds
-        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog, due))
+        self._timers.after(seconds, lambda: self._check_idle(run, watchdog, due))
 
     def _check_idle(self, run: StepRun, watchdog: Watchdog, due: float) -> None:
+        if run.is_over:
+            return
         limit = run.step.idle_seconds
         was_stopped = self._clock() - due > STOPPED_SECONDS
         left = limit if was_stopped else limit - watchdog.idle_seconds(run.step.id)

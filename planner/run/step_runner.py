@@ -15,7 +15,7 @@ from planner.plan.for_each import items_of, list_of, variables_of
 from planner.plan.model import Child, Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
-from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
+from planner.run.watchdog import Clock, Sleep, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.facts import left_after
 from planner.state.lists import output_of
@@ -92,9 +92,9 @@ class StepRun(Struct, kw_only=True, eq=False):
     step: Step
     attempt: int
     has_task: bool = False
+    is_over: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     verdict: StepResult | None = None
-    idle_timer: Timer | None = None
 
     def cancel(self, outcome: Outcome, reason: str, detail: str) -> None:
         """End the attempt with this result; only the first call counts."""

@@ -22,6 +22,8 @@ Clock = Callable[[], float]
 
 Sleep = Callable[[float], Awaitable[None]]
 
+Call = Callable[[], object]
+
 
 def _since_boot() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -33,16 +35,6 @@ def steady_time(wall: Clock = time.time, steady: Clock = _since_boot) -> Clock:
     return lambda: offset + steady()
 
 
-class Timer(Struct, eq=False):
-    """A delayed call, which ``cancel`` revokes."""
-
-    call: Callable[[], object] | None
-
-    def cancel(self) -> None:
-        """Revoke the call; does nothing if it was made or cancelled before."""
-        self.call = None
-
-
 class Timers(Struct, eq=False):
     """Makes calls when they are due, all from the task that awaits ``run``, in the order of their times.
 
@@ -51,20 +43,18 @@ class Timers(Struct, eq=False):
 
     _clock: Clock = time.monotonic
     _sleep: Sleep = anyio.sleep
-    _heap: list[tuple[float, int, Timer]] = field(default_factory=list["tuple[float, int, Timer]"])
+    _heap: list[tuple[float, int, Call]] = field(default_factory=list["tuple[float, int, Call]"])
     _order: Iterator[int] = field(default_factory=itertools.count)
     _nap: anyio.CancelScope | None = None
     _nap_ends: float = math.inf
     _stopped: bool = False
 
-    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
+    def after(self, seconds: float, call: Call) -> None:
         """Have ``call`` made after so many seconds."""
-        timer = Timer(call)
         due = self._clock() + seconds
-        heapq.heappush(self._heap, (due, next(self._order), timer))
+        heapq.heappush(self._heap, (due, next(self._order), call))
         if due < self._nap_ends:
             self._wake()
-        return timer
 
     def stop(self) -> None:
         """End ``run``; calls that are not due by then are never made."""
@@ -74,9 +64,10 @@ class Timers(Struct, eq=False):
     async def run(self) -> None:
         """Make the calls until ``stop``."""
         while not self._stopped:
-            self._call_due()
-            if self._stopped:
-                return
+            while self._heap and self._heap[0][0] <= self._clock():
+                heapq.heappop(self._heap)[-1]()
+                if self._stopped:
+                    return
             self._nap_ends = self._heap[0][0] if self._heap else math.inf
             with anyio.CancelScope() as self._nap:
                 if self._heap:
@@ -84,17 +75,6 @@ class Timers(Struct, eq=False):
                 else:
                     await anyio.sleep_forever()
             self._nap = None
-
-    def _call_due(self) -> None:
-        while self._heap and not self._stopped:
-            due, _, timer = self._heap[0]
-            call = timer.call
-            if call is not None and due > self._clock():
-                return
-            heapq.heappop(self._heap)
-            timer.cancel()
-            if call is not None:
-                call()
 
     def _wake(self) -> None:
         if self._nap is not None:

@@ -7,9 +7,9 @@ command to the step answers that decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set as AbstractSet
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -38,11 +38,19 @@ from planner.state.facts import (
 from planner.state.lists import is_lost, items_to_reopen
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
-from planner.state.state import ONLY_REASON, WAIVED_REASON, Left, State, StepState, changed_by, is_exhausted, removed_by
+from planner.state.state import (
+    BUDGET_REASON,
+    ONLY_REASON,
+    WAIVED_REASON,
+    Left,
+    State,
+    StepState,
+    changed_by,
+    is_exhausted,
+    removed_by,
+)
 from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError, VibeError
-
-T = TypeVar("T")
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
 """Statuses of steps that no revision may change."""
@@ -98,12 +106,12 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
     return Decided((stopping,), [c.CancelAttempt(step_id) for step_id in state.running])
 
 
-def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
+def budget_spent(state: State, _: c.BudgetSpent, at: float) -> Decided:
     """Interrupt the running steps and let the plan fail, because its time is used up."""
     if run_is_over(state) or state.is_given_up:
         return NOTHING
-    stopping = plan_stopping(state, PlanStatus.FAILED, command.reason, at)
-    return Decided((stopping,), (c.InterruptAll(command.reason),))
+    stopping = plan_stopping(state, PlanStatus.FAILED, BUDGET_REASON, at)
+    return Decided((stopping,), (c.InterruptAll(BUDGET_REASON),))
 
 
 def revise_plan(state: State, command: Revise, at: float) -> Decided:
@@ -201,35 +209,10 @@ def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decid
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
 
 
-def retry_steps(state: State, command: c.Retry, at: float) -> Decided:
-    """Reset steps of a plan at rest, and all that depend on them, so that they run again when it is resumed.
-
-    Raises:
-        UsageError: the plan is running.
-        PlanEndedError: the plan was cancelled.
-        UnknownStepError: the plan has no such step.
-        StepActError: the step has not run yet.
-    """
-    if state.is_run:
-        raise UsageError("pause the plan before retrying its steps")
-    if state.standing is PlanStatus.CANCELLED:
-        raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
-    loaded = schedule_of(state).loaded
-    for step_id in command.step_ids:
-        _known(loaded.dag.dependencies, step_id)
-        step = state.steps.get(step_id)
-        if step is not None and not step.begun and step.status in {StepStatus.PENDING, StepStatus.BLOCKED}:
-            raise StepActError(step_id, StepAction.RETRY, NOT_RUN)
-    again = with_dependants(loaded, state, command.step_ids)
-    messages = () if command.asked is None else _message_facts(state, command.asked, at)
-    reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
-    return Decided((*messages, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
-
-
-def _known(steps: Mapping[str, T], step_id: str) -> T:
-    if step_id not in steps:
-        raise UnknownStepError(step_id, steps)
-    return steps[step_id]
+def _known(state: State, step_id: str) -> StepState:
+    if step_id not in state.steps:
+        raise UnknownStepError(step_id, state.steps)
+    return state.steps[step_id]
 
 
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
@@ -381,9 +364,11 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
         raise TooLateError(TOO_LATE)
     if state.standing is PlanStatus.CANCELLED:
         raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
-    step = _known(state.steps, command.step_id)
+    step = _known(state, command.step_id)
     is_retry = command.action is StepAction.RETRY
-    if step.asked is not None:
+    if is_retry and not state.is_run:
+        decided = _reset_at_rest(state, step, at)
+    elif step.asked is not None:
         options = state.open[step.asked].options
         chosen = next(option for option in options if option in _CHOICES[command.action])
         decided = take_decision(state, Decide(decision_id=step.asked, selections=(chosen,), by=command.by), at)
@@ -412,7 +397,7 @@ def tell_step(state: State, command: c.Tell, at: float) -> Decided:
     asked = command.asked
     if run_is_over(state):
         raise TooLateError(TOO_LATE)
-    step = _known(state.steps, asked.step_id)
+    step = _known(state, asked.step_id)
     if not command.heard and (problem := _why_no_message(state, step)):
         raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
     if step.status is StepStatus.COMPLETED:
@@ -491,8 +476,6 @@ def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at
 
 def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
     """Retry a step, and with it the dependants that have already run; one that waits for its retry starts at once."""
-    if not state.is_run:
-        return retry_steps(state, c.Retry((command.step_id,)), at)
     if step.left is Left.RETRYING and not step.attempt_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
     stale, busy = _steps_to_redo(schedule_of(state).loaded, state, [command.step_id])
@@ -504,6 +487,15 @@ def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
         problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
     return _rescheduled(state, _reset(state, (command.step_id, *stale), at))
+
+
+def _reset_at_rest(state: State, step: StepState, at: float) -> Decided:
+    """Reset a step of a plan at rest, and all that depend on it, so that they run again when it is resumed."""
+    if not step.begun and step.status in {StepStatus.PENDING, StepStatus.BLOCKED}:
+        raise StepActError(step.id, StepAction.RETRY, NOT_RUN)
+    again = with_dependants(schedule_of(state).loaded, state, [step.id])
+    reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
+    return Decided((reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def _steps_to_redo(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
@@ -560,7 +552,6 @@ CHANGES: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.Revised: plan_revised,
     c.RevisionRefused: revision_refused,
     c.ReviserRefused: reviser_refused,
-    c.Retry: retry_steps,
     c.Tell: tell_step,
     Act: act_on_step,
     Pause: pause_plan,

@@ -85,8 +85,6 @@ class Unfold(Struct, frozen=True, kw_only=True):
 class BudgetSpent(Struct, frozen=True):
     """The plan's time is used up: its running steps are interrupted and it fails."""
 
-    reason: str
-
 
 class Revised(Struct, frozen=True, kw_only=True):
     """A revision passed its checks: ``loaded`` is the plan after it, ``step_id`` the step whose failure led to it."""
@@ -109,13 +107,6 @@ class ReviserRefused(Struct, frozen=True):
     outcome: Outcome
 
 
-class Retry(Struct, frozen=True):
-    """Redo these steps and all that depend on them. ``asked`` may hold a message for the agent of one of them."""
-
-    step_ids: Sequence[str]
-    asked: Act | None = None
-
-
 class Tell(Struct, frozen=True):
     """Record a person's message to a step's agent; ``heard`` says that the running attempt will read it."""
 
@@ -128,7 +119,6 @@ Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act | Steer
 
 Command: TypeAlias = (
     Asked
-    | Retry
     | Tell
     | Start
     | MarkBlocked

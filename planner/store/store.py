@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Child
 from planner.plan.placeholders import as_text
 from planner.state.changes import with_dependants
-from planner.state.commands import Command, Retry
+from planner.state.commands import Command
 from planner.state.decide import decide, preview_next_run
 from planner.state.lists import output_of
 from planner.state.state import State
@@ -208,13 +208,13 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         """
         return effective_plan(self.folder, self.state())
 
-    def reset(self, step_ids: Collection[str], asked: Act | None = None) -> tuple[str, ...]:
-        """Reset steps and all that depend on them, and return the ids of all these; ``asked`` is as in ``Retry``.
+    def reset(self, retry: Act) -> tuple[str, ...]:
+        """Have a step retried with all that depend on it, and return the ids of all these.
 
         Raises the errors of ``take``.
         """
-        again = with_dependants(self.effective(), self.state(), step_ids)
-        self.take(Retry(tuple(step_ids), asked))
+        again = with_dependants(self.effective(), self.state(), [retry.step_id])
+        self.take(retry)
         self.forget_checks(again)
         return again
 

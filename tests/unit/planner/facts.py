@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ipc import events as e
+from ipc.commands import Act, StepAction
 from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.state.schedule import outline_of
 from subagents.executor import StepResult
@@ -88,3 +89,8 @@ def finished(
 ) -> e.PlanCompletedEvent:
     """Return the fact that the plan ended."""
     return e.PlanCompletedEvent(ts=at, status=status.value, counts={}, duration_s=0.0, reason=reason, outcome=outcome)
+
+
+def retrying(step_id: str) -> Act:
+    """Return the command to do a step again."""
+    return Act(step_id=step_id, action=StepAction.RETRY)

@@ -82,7 +82,7 @@ def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> C
                 give_up(host, store.folder)
             message = "cancelled; it was not running"
         case Act(action=StepAction.RETRY):
-            data = {"steps": list(store.reset([command.step_id], command))}
+            data = {"steps": list(store.reset(command))}
             message = f"trying again: {', '.join(data['steps'])}"
         case Steer() if command.step_id:
             store.take(Tell(command))

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct, field
 
+from ipc.commands import Act, StepAction
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.plan.diagnostics import UnknownStepError
@@ -176,7 +177,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         changes = Changes(loaded, results, steps)
         aside = aside_folder(store.folder.path / FILES_FOLDER, clock())
         way = Restoration(snapshots, snapshots.points(), start, changes.blame, aside)
-        store.reset([step_id])
+        store.reset(Act(step_id=step_id, action=StepAction.RETRY))
         files = way.carry_out()
         log.take(rewound=steps)
         by_id = {step.id: step for step in loaded.plan.steps}

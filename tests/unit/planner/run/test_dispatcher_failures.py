@@ -27,6 +27,7 @@ from planner.run.watchdog import Watchdog
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
+from tests.unit.planner.facts import retrying
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
 from vibe.core.messages import Outcome, Spending, Usage
 from vibe.core.modes import ExecutionMode
@@ -261,7 +262,7 @@ async def test_a_plan_is_revised_no_more_often_than_allowed_over_its_whole_life(
     first = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
     assert (len(reviser.asked), first.steps[0].status.value) == (2, "failed")
     assert "replanned 2 times" in first.steps[0].detail
-    await bench.edit(lambda store: store.reset(["a"]))
+    await bench.edit(lambda store: store.reset(retrying("a")))
     outcome = await bench.run(ScriptedExecutor({"a": failed()}))
     assert (len(reviser.asked), outcome.steps[0].status.value) == (2, "failed")
 
@@ -306,7 +307,7 @@ async def test_an_attempt_after_one_that_ran_out_gets_twice_as_much(tmp_path: Pa
         executor = ScriptedExecutor({"a": ran_out, "own": ran_out})
         await bench.run(executor)
         given += [(name, executor.task(name).max_turns, executor.task(name).max_tokens) for name in steps]
-        await bench.edit(lambda store: store.reset(["a", "own"]))
+        await bench.edit(lambda store: [store.reset(retrying(name)) for name in steps])
 
     usual = USUAL[ExecutionMode.CODE]
     assert given[0] == ("a", usual.max_turns, usual.max_tokens)

@@ -30,6 +30,7 @@ from planner.store.errors import BrokenPlanError
 from planner.store.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.executor import Act, ScriptedExecutor, completed, failed, until_stopped
+from tests.unit.planner.facts import retrying
 from tests.unit.planner.plan_bench import Bench, plan_of
 from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError
@@ -210,7 +211,7 @@ async def test_a_retry_of_the_list_does_those_again_that_did_not_complete(tmp_pa
     ids = child(bench.plan, *names)
     first = ScriptedExecutor({"find": files(*names), ids[3]: failed()})
     assert (await bench.run(first)).status is PlanStatus.FAILED
-    await bench.edit(lambda store: store.reset(["fix"]))
+    await bench.edit(lambda store: store.reset(retrying("fix")))
     again = ScriptedExecutor()
     outcome = await bench.run(again)
     assert outcome.status is PlanStatus.COMPLETED
@@ -226,7 +227,7 @@ async def test_a_retry_of_one_item_gives_those_another_chance_that_were_given_up
     names = ["a", "b", "c"]
     _, b, c = child(bench.plan, *names)
     await bench.run(ScriptedExecutor({"find": files(*names), b: failed()}))
-    await bench.edit(lambda store: store.reset([b]))
+    await bench.edit(lambda store: store.reset(retrying(b)))
     again = ScriptedExecutor()
     outcome = await bench.run(again)
     assert outcome.status is PlanStatus.COMPLETED
@@ -238,7 +239,7 @@ async def test_a_retry_of_one_item_is_no_chance_for_others_while_too_few_can_com
     names = ["a", "b", "c"]
     a, b, c = child(bench.plan, *names)
     await bench.run(ScriptedExecutor({"find": files(*names), a: failed(), b: failed()}))
-    await bench.edit(lambda store: store.reset([b]))
+    await bench.edit(lambda store: store.reset(retrying(b)))
     again = ScriptedExecutor()
     outcome = await bench.run(again)
     assert outcome.status is PlanStatus.FAILED
@@ -308,7 +309,7 @@ async def test_a_step_whose_list_was_read_is_not_done_again(tmp_path: Path) -> N
     bench = Bench(tmp_path, plan_over({}))
     await bench.run(ScriptedExecutor({"find": files("a")}))
     with pytest.raises(Exception, match="step 'find' can't be done again: the items of step 'fix' are its list"):
-        await bench.edit(lambda store: store.reset(["find"]))
+        await bench.edit(lambda store: store.reset(retrying("find")))
 
 
 async def test_a_list_is_skipped_as_a_whole(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ipc.events import Fact, PlanStoppingEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError
 from planner.plan.model import PlanBudget, PlanStatus, StepStatus
 from planner.plan.operations import RevisionInvalidError
-from planner.state.commands import Retry, Tell
+from planner.state.commands import Tell
 from planner.state.decide import preview_next_run
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
@@ -24,7 +24,7 @@ from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner import facts as made
-from tests.unit.planner.facts import began, finished, moved, took_up
+from tests.unit.planner.facts import began, finished, moved, retrying, took_up
 from vibe.core.messages import Outcome
 from vibe.system.errors import UsageError
 
@@ -97,7 +97,7 @@ def test_what_a_step_waits_for_is_told_from_the_journal(tmp_path: Path) -> None:
 
 def test_a_reset_takes_whatever_depends_on_the_step_along(tmp_path: Path) -> None:
     with make(tmp_path, *DONE) as store:
-        store.reset(["a"])
+        store.reset(retrying("a"))
         assert statuses(store) == {
             "a": "pending",
             "b": "blocked",
@@ -108,13 +108,13 @@ def test_a_reset_takes_whatever_depends_on_the_step_along(tmp_path: Path) -> Non
         assert step_of(store, "b") == (B, 2)
         assert snapshot(store) == (PlanStatus.PAUSED, "reset")
         with pytest.raises(UnknownStepError, match="no step 'x'"):
-            store.reset(["x"])
+            store.reset(retrying("x"))
 
 
 def test_an_answer_given_before_a_reset_counts_no_more(tmp_path: Path) -> None:
     with make(tmp_path, *ASKING) as store:
         store.take(Decide(decision_id="failed:a:1", selections=("skip",)))
-        store.reset(["a"])
+        store.reset(retrying("a"))
         assert store.state().decisions == {}
 
 
@@ -143,7 +143,7 @@ def test_a_cancelled_plan_is_given_up_for_good(tmp_path: Path) -> None:
             "w": "cancelled",
         }
         assert snapshot(store) == (PlanStatus.CANCELLED, "no more")
-        for command in (Cancel(), Retry(("a",)), Decide(decision_id="d", selections=("x",))):
+        for command in (Cancel(), retrying("a"), Decide(decision_id="d", selections=("x",))):
             with pytest.raises(PlanEndedError):
                 store.take(command)
 
@@ -156,7 +156,7 @@ def test_a_plan_whose_process_died_while_it_was_given_up_is_revived_by_no_comman
             Decide(decision_id="d", selections=("x",)),
             Decide(decision_id="failed:a:1", selections=("retry",)),
             Revise(operations=(title,)),
-            Retry(("a",)),
+            retrying("a"),
             Act(step_id="w", action=StepAction.SKIP),
             Tell(Steer(step_id="w", text="hello")),
         ):
@@ -200,10 +200,10 @@ def test_a_revision_in_the_journal_that_no_longer_fits_is_said_with_its_place(tm
 def test_what_a_run_left_out_is_done_again_only_if_it_is_named(tmp_path: Path) -> None:
     left_out = moved("c", StepStatus.SKIPPED, previous=P, reason=ONLY_REASON)
     with make(tmp_path, *DONE, left_out) as store:
-        store.reset(["a"])
+        store.reset(retrying("a"))
         assert step_of(store, "b") == (B, 2)
         assert step_of(store, "c")[0] is StepStatus.SKIPPED
-        store.reset(["c"])
+        store.reset(retrying("c"))
         assert step_of(store, "c")[0] is StepStatus.BLOCKED
 
 
@@ -212,7 +212,7 @@ def test_what_a_command_does_costs_the_plan_no_time(tmp_path: Path) -> None:
     with make(tmp_path, *DONE) as store:
         store._now = lambda: next(times)  # pyright: ignore[reportPrivateUsage]  its clock
         before = store.state().active_seconds
-        store.reset(["b"])
+        store.reset(retrying("b"))
         assert store.state().active_seconds == before > 0
 
 
