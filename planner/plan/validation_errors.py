@@ -40,12 +40,12 @@ _KINDS: dict[str, str] = {
 }
 
 _LIMITS: dict[str, tuple[str, str]] = {
-    "greater_than": ("must be more than {}", "gt"),
-    "greater_than_equal": ("must be at least {}", "ge"),
-    "less_than": ("must be less than {}", "lt"),
-    "less_than_equal": ("must be at most {}", "le"),
-    "too_short": ("must have at least {} entries", "min_length"),
-    "too_long": ("must have at most {} entries", "max_length"),
+    "greater_than": ("must be more than", "gt"),
+    "greater_than_equal": ("must be at least", "ge"),
+    "less_than": ("must be less than", "lt"),
+    "less_than_equal": ("must be at most", "le"),
+    "too_short": ("must have at least", "min_length"),
+    "too_long": ("must have at most", "max_length"),
 }
 
 
@@ -95,6 +95,8 @@ def _is_branch_of(branch: str, value: object) -> bool:
         return branch == Dependency.__name__
     if isinstance(value, list):
         return branch.startswith("list[")
+    if branch == "constrained-int" or branch.startswith("literal["):  # a count or a word
+        return isinstance(value, str) == branch.startswith("literal[")
     return branch != Dependency.__name__ and not branch.startswith("list[")
 
 
@@ -106,8 +108,11 @@ def _problem(detail: ErrorDetails, path: JsonPath, value: object, suggester: Sug
         return Problem(shown, f"must be {wanted}, not {_kind_of(value)}")
     if kind in _LIMITS:
         text, key = _LIMITS[kind]
-        given = len(cast("list[object]", value)) if isinstance(value, list) else value
-        return Problem(shown, f"{text.format(context[key])}, not {quoted(given)}")
+        limit = int(context[key]) if context[key] == int(context[key]) else context[key]
+        if isinstance(value, list):
+            entries = "1 entry" if limit == 1 else f"{limit} entries"
+            return Problem(shown, f"{text} {entries}, not {len(cast('list[object]', value))}")
+        return Problem(shown, f"{text} {limit}, not {quoted(value)}")
     return Problem(shown, *_message_and_fix(detail, path, value, suggester))
 
 

@@ -41,7 +41,9 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
     others = max(0, len(step.models) - 1)  # models that had an attempt each, before the last one and its retries
     if result.outcome is Outcome.FAILED and others < attempt <= step.retries + others and not step.side_effects:
         return Left.RETRYING
-    if step.on_failure == "ask":
+    if (
+        step.on_failure == "ask" and not result.is_limited_by_plan
+    ):  # skipped, the plan would seem done within its budget
         return Left.ASKING
     return Left.REVISING if step.on_failure == "replan" else None
 

@@ -52,11 +52,14 @@ def test_a_tool_that_is_none_is_refused_before_anything_runs(
     vibe: VibeCommand, write_plan: WritePlan, field: str, name: str, hint: str
 ) -> None:
     vibe.replay({"turns": []})
+    plan = write_plan({**MODEL_STEP, field: ["read_*", name]})
 
-    ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_*", name]}))
+    ended, predicted = vibe("plan", "run", plan), vibe("plan", "run", "--dry-run", plan)
 
-    assert ended.code == 2
-    assert f"step 'w': {field} names {name!r}, which matches no tool; {hint}" in ended.err
+    assert (ended.code, predicted.code) == (2, 2)
+    said = f"step 'w': {field} names {name!r}, which matches no tool; {hint}"
+    assert said in ended.err
+    assert said in predicted.out
     assert vibe.plan_ids() == []
 
 
@@ -95,6 +98,8 @@ FIRST = {**RESEARCH, "id": "first", "priority": 1}
 LISTED = {**RESEARCH, "id": "cut", "title": "Look at ${item}", "for_each": {"items": ["x", "y", "z"], "enough": 1}}
 TOLERANT = {
     "continue": [FIRST, {**RESEARCH, "id": "cut", "on_failure": "continue", "depends_on": ["first"]}],
+    "ask": [FIRST, {**RESEARCH, "id": "cut", "on_failure": "ask", "depends_on": ["first"]}],
+    "ask about an item": [{**LISTED, "on_failure": "ask"}],
     "enough": [LISTED],
     "enough and continue": [{**LISTED, "on_failure": "continue"}],
     "none of the items": [FIRST, {**LISTED, "for_each": {"items": ["x", "y"], "enough": 0}}],

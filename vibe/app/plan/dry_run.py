@@ -18,7 +18,7 @@ from subagents.agent.tool_policy import step_tools
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT
-from vibe.app.plan.preflight import check_model, check_needs, with_ladders
+from vibe.app.plan.preflight import check_model, check_needs, check_tools, with_ladders
 from vibe.app.plan.prepare import engine_of_new
 from vibe.app.plan.replanning import check_replans
 from vibe.app.plan.reuse import ReuseStart, starting_point
@@ -209,6 +209,7 @@ class _Needs(Struct):
 
     def _names(self, step: Step, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
         tools: ToolManager = self.engine.tools
+        check_tools(step, tools)
         if step.agent is not None:
             tools = profile_view(tools, self.engine.agents.get(step.agent), may_widen=False)
         patterns = step_tools(step.mode, allowed, tuple(step.denied_tools))

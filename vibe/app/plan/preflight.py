@@ -47,7 +47,7 @@ def check_surroundings(
         if profile is not None:
             profile_view(parts.tools, profile, may_widen=False)
         if step.command is None:
-            _check_tools(step, parts.tools)
+            check_tools(step, parts.tools)
             for each in () if by_program(step) else _with_ladder(step, profile).by_model:
                 _check_model_of(each, parts, default_model, priced=priced or step.max_price is not None)
 
@@ -93,7 +93,12 @@ def _with_ladder(step: Step, profile: AgentProfile | None, functions: Iterable[s
     return step.model_copy(update={"model": list(profile.models)})
 
 
-def _check_tools(step: Step, tools: ToolManager) -> None:
+def check_tools(step: Step, tools: ToolManager) -> None:
+    """Check that each tool a step names exists.
+
+    Raises:
+        UsageError: one does not.
+    """
     for field, names in (("allowed_tools", step.allowed_tools or ()), ("denied_tools", step.denied_tools)):
         for name, hint in unknown_tools(tools, names):
             raise UsageError(f"step {step.id!r}: {field} names {name!r}, which matches no tool; {hint}")

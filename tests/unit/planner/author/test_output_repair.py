@@ -112,7 +112,7 @@ def test_the_model_cannot_set_the_goal_or_hide_where_the_plan_comes_from() -> No
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([], "steps: must have at least 1 entries"),
+        ([], "steps: must have at least 1 entry"),
         ([{"id": "a", "title": "a"}], "steps[0].mode: is required"),
         ([step("a", promt="x")], "steps[0].promt: is not a field; did you mean 'prompt'?"),
         ([step("a", command="make")], "steps[0].command: a command can't run in mode 'research'"),

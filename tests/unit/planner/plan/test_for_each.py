@@ -44,6 +44,9 @@ def test_what_is_no_list_at_all_is_one_problem(each: object) -> None:
         ({"each": FILES | {"at": "/m"}}, "for_each.at: the `output_schema` of 'find' has no 'm'; its properties: files, n"),
         ({"each": FILES | {"at": "/n/x"}}, "for_each.at: the `output_schema` of 'find' has no part 'x' where it says 'integer'"),
         ({"each": {"items": [1, 2], "enough": 3}}, "for_each.enough: 3 can't complete of 2; use 2 at most"),
+        ({"each": {"items": [1], "enough": -1}}, "for_each.enough: must be at least 0, not -1"),
+        ({"each": {"items": [1], "enough": True}}, "for_each.enough: must be a whole number, not a truth value"),
+        ({"each": {"items": [1], "enough": "most"}}, "for_each.enough: 'most' is not one of 'all'"),
         ({"each": {"in": "find"}, "find": {"output_schema": {"type": 5}}}, "output_schema"),
         ({"each": FILES | {"at": "files"}}, "for_each.at: 'files' is not a JSON pointer; begin it with /, as in /files"),
         ({"each": FILES | {"items": [1]}}, "for_each: has both `in` and `items`; keep one of them"),
@@ -68,6 +71,7 @@ def test_a_list_that_can_never_be_done_is_refused_with_its_place(fields: dict[st
     with pytest.raises(PlanInvalidError) as refused:
         load(**fields)
     assert any(f"steps[1].{said}" in str(problem) or said in str(problem) for problem in refused.value.problems)
+    assert not ("enough" in said and len(refused.value.problems) > 1)
 
 
 def test_a_pointer_into_an_output_schema_leads_through_a_name_with_a_slash() -> None:

@@ -150,7 +150,7 @@ BAD = [
     ),
     Bad(raw=document(step("a", 5)), path="steps[0].depends_on[0]", says="must be a step id or an object, not 5"),  # type: ignore[arg-type]
     Bad(raw=document(5), path="steps[0]", says="must be an object, not 5"),  # type: ignore[arg-type]
-    Bad(raw=document(steps=[]), path="steps", says="must have at least 1 entries, not 0"),
+    Bad(raw=document(steps=[]), path="steps", says="must have at least 1 entry, not 0"),
     Bad(raw=document(steps=None), path="steps", says="must be a list, not null"),
     Bad(raw=document(*[step("a")] * 10_001), path="steps", says="must have at most 10000 entries, not 10001"),
     Bad(raw={"version": 1, "steps": [step("a")]}, path="goal", says="is required"),

@@ -120,7 +120,7 @@ def test_a_revision_that_cannot_be_carried_out_says_why(case: Refused) -> None:
 
 def test_a_plan_keeps_at_least_one_step() -> None:
     operations = read_operations([{"op": "remove_step", "id": name} for name in "abcd"])
-    with pytest.raises(RevisionInvalidError, match="steps: must have at least 1 entries"):
+    with pytest.raises(RevisionInvalidError, match="steps: must have at least 1 entry"):
         revise(BASE, operations)
 
 
