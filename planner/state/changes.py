@@ -57,7 +57,8 @@ FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus
 _SET_BUDGET = "set_budget"
 OPEN_STATUSES = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 """Statuses of a plan that has not ended."""
-_REVISABLE = OPEN_STATUSES | {PlanStatus.FAILED}
+REVISABLE = OPEN_STATUSES | {PlanStatus.FAILED}
+NOT_REVISED = "nothing left to change; run the edited plan file"
 _STAYS_CANCELLED = "a cancelled plan can't be changed; run the plan file again"
 
 
@@ -121,8 +122,8 @@ def revise_plan(state: State, command: Revise, at: float) -> Decided:
         PlanEndedError: the plan is at rest and ended in a way that leaves nothing to change.
         RevisionInvalidError: the operations don't fit the plan.
     """
-    if not state.is_run and state.standing not in _REVISABLE:
-        raise PlanEndedError(state.standing.value, "nothing left to change; run the edited plan file")
+    if not state.is_run and state.standing not in REVISABLE:
+        raise PlanEndedError(state.standing.value, NOT_REVISED)
     operations = read_operations(list(command.operations))
     loaded = revise(schedule_of(state).plan, operations, fixed=fixed_steps(state))
     asked = structs.replace(command, operations=plain_operations(operations))
@@ -207,6 +208,25 @@ def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decid
     if run_is_over(state) or state.stopping is not None:
         return NOTHING
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
+
+
+def retry_at_rest(state: State, command: c.Retry, at: float) -> Decided:
+    """Reset a step of a plan at rest, and all that depend on it, so that they run again when it is resumed.
+
+    Raises:
+        PlanEndedError: the plan was cancelled.
+        UnknownStepError: the plan has no such step.
+        StepActError: the step has not run yet, or has no agent to hear the message.
+    """
+    if state.standing is PlanStatus.CANCELLED:
+        raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
+    step = _known(state, command.asked.step_id)
+    if not step.begun and step.status in {StepStatus.PENDING, StepStatus.BLOCKED}:
+        raise StepActError(step.id, StepAction.RETRY, NOT_RUN)
+    again = with_dependants(schedule_of(state).loaded, state, [step.id])
+    messages = _message_facts(state, command.asked, at)
+    reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
+    return Decided((*messages, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def _known(state: State, step_id: str) -> StepState:
@@ -366,9 +386,7 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
         raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
     step = _known(state, command.step_id)
     is_retry = command.action is StepAction.RETRY
-    if is_retry and not state.is_run:
-        decided = _reset_at_rest(state, step, at)
-    elif step.asked is not None:
+    if step.asked is not None:
         options = state.open[step.asked].options
         chosen = next(option for option in options if option in _CHOICES[command.action])
         decided = take_decision(state, Decide(decision_id=step.asked, selections=(chosen,), by=command.by), at)
@@ -476,6 +494,9 @@ def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at
 
 def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
     """Retry a step, and with it the dependants that have already run; one that waits for its retry starts at once."""
+    if not state.is_run:
+        bare = structs.replace(command, message="", comments=())  # ``act_on_step`` adds the message
+        return retry_at_rest(state, c.Retry(bare), at)
     if step.left is Left.RETRYING and not step.attempt_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
     stale, busy = _steps_to_redo(schedule_of(state).loaded, state, [command.step_id])
@@ -487,15 +508,6 @@ def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
         problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
     return _rescheduled(state, _reset(state, (command.step_id, *stale), at))
-
-
-def _reset_at_rest(state: State, step: StepState, at: float) -> Decided:
-    """Reset a step of a plan at rest, and all that depend on it, so that they run again when it is resumed."""
-    if not step.begun and step.status in {StepStatus.PENDING, StepStatus.BLOCKED}:
-        raise StepActError(step.id, StepAction.RETRY, NOT_RUN)
-    again = with_dependants(schedule_of(state).loaded, state, [step.id])
-    reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
-    return Decided((reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def _steps_to_redo(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
@@ -552,6 +564,7 @@ CHANGES: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.Revised: plan_revised,
     c.RevisionRefused: revision_refused,
     c.ReviserRefused: reviser_refused,
+    c.Retry: retry_at_rest,
     c.Tell: tell_step,
     Act: act_on_step,
     Pause: pause_plan,

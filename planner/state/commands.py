@@ -107,6 +107,12 @@ class ReviserRefused(Struct, frozen=True):
     outcome: Outcome
 
 
+class Retry(Struct, frozen=True):
+    """Redo a step of a plan at rest from the start, and all that depend on it. ``asked`` may have a message for it."""
+
+    asked: Act
+
+
 class Tell(Struct, frozen=True):
     """Record a person's message to a step's agent; ``heard`` says that the running attempt will read it."""
 
@@ -119,6 +125,7 @@ Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act | Steer
 
 Command: TypeAlias = (
     Asked
+    | Retry
     | Tell
     | Start
     | MarkBlocked

@@ -40,21 +40,7 @@ class StepReadiness(Enum):
     SKIP = "skip"
 
 
-class _Edge(Enum):
-    """The meaning of a dependency's end for a step that depends on it."""
-
-    HOLDS = "holds"
-    """The edge is fulfilled."""
-    SKIPPED = "skipped"
-    """The dependency was skipped; if all were, so is the step."""
-    STRANDS = "strands"
-    """The dependency failed, and the step waits until that is mended."""
-    NEVER = "never"
-    """The edge wanted a failure and there was none, so the step is skipped."""
-
-
-RUN: Final = StepReadiness.RUN
-_HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # looking up an enum's member takes ten times as long in Python 3.11
+RUN: Final = StepReadiness.RUN  # looking up an enum's member takes ten times as long in Python 3.11
 
 
 class _Gate(Struct):
@@ -124,19 +110,17 @@ class Readiness:
 
     def settle(self, step: StepState) -> list[str]:
         """Count a step that became final, and return the steps whose verdict may have changed."""
-        default_edge = _HOLDS if step.waived else _edge(step, COMPLETED)
+        step_id, is_skipped = step.outline.id, step.status is StepStatus.SKIPPED
+        failed = not is_skipped and step.status is not StepStatus.COMPLETED
         changed: list[str] = []
-        step_id = step.outline.id
         for dependant in self._dependants[step_id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
-            edge = default_edge
-            if self._required_ends and not step.waived:
-                edge = _edge(step, self._required_ends.get((step_id, dependant), COMPLETED))
-            gate.met += edge is not _SKIPPED
-            if edge is _STRANDS:
-                gate.stranded = True
-            elif edge is _NEVER:
+            gate.met += not is_skipped or step.waived
+            end = self._required_ends.get((step_id, dependant), COMPLETED) if self._required_ends else COMPLETED
+            if failed:
+                gate.stranded = gate.stranded or (end == COMPLETED and not step.tolerated)
+            elif end == "failed" and not is_skipped:
                 gate.ruled_out = f"step {step_id!r} did not fail"
             if not gate.waiting or gate.ruled_out:
                 changed.append(dependant)
@@ -168,18 +152,6 @@ def _decisions_of(step: Step) -> frozenset[str]:
         return _NONE
     needed = frozenset(step.when or ())
     return needed if step.decision is None else needed | {step.decision}
-
-
-def _edge(step: StepState, on: str) -> _Edge:
-    """Return what an edge that requires the end ``on`` gets from a dependency that is final."""
-    if step.status is StepStatus.SKIPPED:
-        return _SKIPPED
-    if on == "finished":
-        return _HOLDS
-    failed = step.status is not StepStatus.COMPLETED
-    if on == "failed":
-        return _HOLDS if failed else _NEVER
-    return _HOLDS if step.tolerated or not failed else _STRANDS
 
 
 _COPIED = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}

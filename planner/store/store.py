@@ -22,7 +22,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Child
 from planner.plan.placeholders import as_text
 from planner.state.changes import with_dependants
-from planner.state.commands import Command
+from planner.state.commands import Command, Retry
 from planner.state.decide import decide, preview_next_run
 from planner.state.lists import output_of
 from planner.state.state import State
@@ -208,13 +208,23 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         """
         return effective_plan(self.folder, self.state())
 
+    def preview(self) -> tuple[LoadedPlan, State]:
+        """Return the current plan, and its state as the next run will find it.
+
+        Raises:
+            BrokenPlanError: they can't be read back.
+        """
+        state = self.folder.state()
+        loaded = effective_plan(self.folder, state)
+        return loaded, preview_next_run(state, loaded, self.settings.decisions)
+
     def reset(self, retry: Act) -> tuple[str, ...]:
         """Have a step retried with all that depend on it, and return the ids of all these.
 
         Raises the errors of ``take``.
         """
         again = with_dependants(self.effective(), self.state(), [retry.step_id])
-        self.take(retry)
+        self.take(Retry(retry))
         self.forget_checks(again)
         return again
 
@@ -234,8 +244,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         facts = self.decided(command)
         self.append(PlanEditedEvent(ts=self._now(), plan_id=self.plan_id, pid=os.getpid()), *facts)
         self._journal.flush()
-        state = self.folder.state()
-        self.write_snapshot(preview_next_run(state, effective_plan(self.folder, state), self.settings.decisions))
+        self.write_snapshot(self.preview()[1])
 
     def decided(self, command: Command) -> Sequence[Fact]:
         """Return the facts that a command would lead to, without writing anything.
@@ -243,8 +252,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         Raises:
             UsageError: the command can't be carried out in the plan's present state.
         """
-        state = preview_next_run(self.folder.state(), self.effective(), self.settings.decisions)
-        return decide(state, command, self._now()).facts
+        return decide(self.preview()[1], command, self._now()).facts
 
     def _note_lost(self) -> None:
         """Note steps with a result but no record: the journal was truncated, so they will run again.

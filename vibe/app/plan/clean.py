@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Raw, Struct, json, structs
 
 from ipc.events import PlanAttemptEvent
+from planner.state.changes import OPEN_STATUSES
 from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
 from planner.store.store import PlanStore
@@ -22,7 +23,7 @@ from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.repository import Repository, open_repository
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder, remove_if_empty
 from vibe.app.engine.host import Host
-from vibe.app.plan.prepare import RESUMABLE, remove_sample_copy, sample_copy
+from vibe.app.plan.prepare import remove_sample_copy, sample_copy
 from vibe.app.plan.worktrees import git_folder, place_of, worktrees_folder
 from vibe.system.errors import UsageError
 from vibe.system.files import entries_of
@@ -357,7 +358,7 @@ def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
 def _kept_because(plan: PlanSummary) -> str:
     if plan.holder is not None:
         return f"process {plan.holder} is running it"
-    if plan.status in RESUMABLE:
+    if plan.status in OPEN_STATUSES:
         return f"it can be resumed; `vibe plan cancel {plan.plan_id}` ends it for good"
     return ""
 

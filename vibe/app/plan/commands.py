@@ -17,6 +17,7 @@ from ipc.registry import Entry, Registry
 from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
+from planner.state.changes import OPEN_STATUSES
 from planner.state.commands import Tell
 from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanFolder, find_plan
@@ -26,7 +27,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, note_merged, what_is_left
 from vibe.app.plan.control_handler import done_reply
 from vibe.app.plan.preflight import check_needs, rest_of
-from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
+from vibe.app.plan.prepare import engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 from vibe.system.plain_text import counted
 
@@ -93,7 +94,7 @@ def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> C
             message, data = reply.message, reply.data
         case _:
             plan_id, status = store.plan_id, store.state().status
-            on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"
+            on = f"continue it with `vibe plan resume {plan_id}`" if status in OPEN_STATUSES else "it has ended"
             standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
             raise UsageError(f"plan {plan_id} is not running ({standing}): nothing to {tag_of(command)}; {on}")
     return CommandReport(plan_id=store.plan_id, message=message, running=False, data=data)

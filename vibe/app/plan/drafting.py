@@ -14,10 +14,10 @@ from planner.author.planner_agent import Draft, FoundChange, PlannerAgent, Plann
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, load_plan
-from planner.plan.model import Plan, PlanStatus
+from planner.plan.model import Plan
 from planner.plan.operations import operation_text
 from planner.plan.step_limits import usual_limits
-from planner.state.changes import OPEN_STATUSES
+from planner.state.changes import NOT_REVISED, REVISABLE
 from planner.state.schedule import outline_of
 from planner.state.state import State
 from planner.store.current_plan import current_state
@@ -237,8 +237,8 @@ async def propose_change(
 def _current(folder: PlanFolder) -> tuple[LoadedPlan, State]:
     """Return a plan and its state. Reads files."""
     loaded, state = current_state(folder)
-    if state.status not in OPEN_STATUSES | {PlanStatus.FAILED}:
-        raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
+    if state.status not in REVISABLE:
+        raise PlanEndedError(state.status.value, NOT_REVISED)
     return loaded, state
 
 

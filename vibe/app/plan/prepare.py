@@ -18,6 +18,7 @@ from planner.plan.loader import LoadedPlan, with_inputs
 from planner.plan.model import Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
+from planner.state.changes import OPEN_STATUSES
 from planner.state.decide import preview_next_run
 from planner.store.current_plan import effective_plan
 from planner.store.folder import (
@@ -43,10 +44,6 @@ from vibe.shell.sandbox.confinement import remove_remains
 from vibe.system.errors import EnvironmentFailure, UsageError, explained_by, os_error_as
 
 _PREFIX = "vibe-sample-"
-
-
-RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
-"""Statuses of plans that can be resumed."""
 
 
 class PlanOverError(UsageError):
@@ -185,7 +182,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     # A run that was killed could not clean up after itself.
     remove_remains(host.environ, Path(folder.settings().workspace))
     Registry(host.home, host.runtime_dir).sweep()
-    if state.status not in RESUMABLE:
+    if state.status not in OPEN_STATUSES:
         raise PlanOverError(folder.plan_id, state.status)
     settings = _resumed_settings(folder.settings(), options)
     if options.inputs and {**settings.inputs, **options.inputs} != settings.inputs:
@@ -235,7 +232,7 @@ def _prepared(
 def _check_unchanged(store: PlanStore, known: tuple[int, int]) -> None:
     """Check that the plan has not ended or changed since its revisions and lists were first looked at."""
     now = store.state()
-    if now.status not in RESUMABLE:
+    if now.status not in OPEN_STATUSES:
         raise PlanOverError(store.plan_id, now.status)
     if (len(now.revisions), len(now.unfolded)) != known:
         raise UsageError(f"plan {store.plan_id} was just changed by another command: resume it again")
@@ -288,7 +285,7 @@ def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> s
         BrokenPlanError: there is one, and it can't be read back.
     """
     for plan in reversed(list_plans(home)):
-        if plan.problem is not None or plan.status not in RESUMABLE:
+        if plan.problem is not None or plan.status not in OPEN_STATUSES:
             continue
         folder = PlanFolder(plans_folder(home) / plan.plan_id)
         settings = folder.settings()

@@ -17,7 +17,6 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step
 from planner.plan.write_claims import Claim, claim_of, claims_overlap, may_write, parse_glob
 from planner.state.changes import with_dependants
-from planner.state.decide import preview_next_run
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from vibe.app.engine.build import Engine
@@ -157,11 +156,10 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         EnvironmentFailure: another process runs the plan, the folder can't be written, or git refuses.
     """
     with PlanStore.open(host.home, reference) as store:
-        loaded = store.effective()
+        loaded, state = store.preview()
         if step_id not in loaded.dag.dependencies:
             raise UnknownStepError(step_id, loaded.dag.dependencies)
         store.settings.existing_workspace()
-        state = preview_next_run(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         snapshots = _snapshots(store, host.environ, host.own_places)
         log = PlanFilesLog(snapshots, clock)

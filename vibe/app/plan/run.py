@@ -16,7 +16,7 @@ from planner.plan.diagnostics import listed
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
-from planner.state.decide import break_off, preview_next_run
+from planner.state.decide import break_off
 from planner.state.outcome import BAD_END, RunResult, result_of
 from planner.state.schedule import align_steps, schedule_of
 from planner.state.state import BUDGET_REASON, State
@@ -172,8 +172,8 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
 
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
     """Return the decisions that the plan waits for. Reads files."""
-    state, loaded = store.folder.state(), store.effective()
-    return open_decisions(loaded.plan, preview_next_run(state, loaded, store.settings.decisions))
+    loaded, state = store.preview()
+    return open_decisions(loaded.plan, state)
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:

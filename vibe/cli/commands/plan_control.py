@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 
 from ipc.commands import Act, Approve, Cancel, Decide, Pause, Steer, StepAction
+from planner.state.changes import OPEN_STATUSES
 from planner.store.folder import find_plan
 from vibe.app.plan.commands import CommandReport, give
-from vibe.app.plan.prepare import RESUMABLE
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -43,7 +43,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 def write_command_report(done: CommandReport, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
     """Print the result, ``lines`` below it, and the command that resumes the plan if it isn't running."""
-    is_left = not done.running and find_plan(env.home, done.plan_id).state().status in RESUMABLE
+    is_left = not done.running and find_plan(env.home, done.plan_id).state().status in OPEN_STATUSES
     goes_on = f"vibe plan resume {done.plan_id}" if is_left else None
     document = {"plan_id": done.plan_id, "message": done.message, "running": done.running, **done.data, "next": goes_on}
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]

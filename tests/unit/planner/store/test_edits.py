@@ -14,7 +14,7 @@ from ipc.events import Fact, PlanStoppingEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError
 from planner.plan.model import PlanBudget, PlanStatus, StepStatus
 from planner.plan.operations import RevisionInvalidError
-from planner.state.commands import Tell
+from planner.state.commands import Retry, Tell
 from planner.state.decide import preview_next_run
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
@@ -143,7 +143,7 @@ def test_a_cancelled_plan_is_given_up_for_good(tmp_path: Path) -> None:
             "w": "cancelled",
         }
         assert snapshot(store) == (PlanStatus.CANCELLED, "no more")
-        for command in (Cancel(), retrying("a"), Decide(decision_id="d", selections=("x",))):
+        for command in (Cancel(), Retry(retrying("a")), Decide(decision_id="d", selections=("x",))):
             with pytest.raises(PlanEndedError):
                 store.take(command)
 
@@ -156,7 +156,7 @@ def test_a_plan_whose_process_died_while_it_was_given_up_is_revived_by_no_comman
             Decide(decision_id="d", selections=("x",)),
             Decide(decision_id="failed:a:1", selections=("retry",)),
             Revise(operations=(title,)),
-            retrying("a"),
+            Retry(retrying("a")),
             Act(step_id="w", action=StepAction.SKIP),
             Tell(Steer(step_id="w", text="hello")),
         ):
