@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from planner.plan.dag import topological_order
 from planner.plan.diagnostics import Problem, listed, quoted
 from planner.plan.model import Plan, Step
 from planner.plan.operations import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, SetBudget, UpdateStep
@@ -126,6 +127,7 @@ def _command_problems(plan: Plan, revised: Plan, *, new_commands: bool) -> Itera
     Lines that the user has not read are refused too, unless ``new_commands`` allows them.
     """
     before, after = _steps_by_line(plan), _steps_by_line(revised)
+    skipped, skipped_now = _may_be_skipped(plan), _may_be_skipped(revised)
     for line, steps in before.items():
         now = after.get(line, set())
         if now < steps:
@@ -133,6 +135,10 @@ def _command_problems(plan: Plan, revised: Plan, *, new_commands: bool) -> Itera
             yield Problem(
                 "operations", lost, "checks and commands stay: give it to a step that takes the place of its own"
             )
+        elif now - skipped_now < steps - skipped:
+            sure = listed(sorted(steps - skipped - (now - skipped_now)))
+            lost = f"{quoted(line, 200)} may be skipped, which {sure} would have run"
+            yield Problem("operations", lost, "let no step that runs it wait for a failure")
     for line in after:
         if line not in before and not new_commands:
             fix = "use the lines the plan has: no user is there to accept another"
@@ -147,6 +153,18 @@ def _steps_by_line(plan: Plan) -> dict[str, set[str]]:
             if line:
                 steps.setdefault(line, set()).add(step.id)
     return steps
+
+
+def _may_be_skipped(plan: Plan) -> set[str]:
+    """Return the steps that a choice, or the end of another step, may rule out."""
+    steps = {step.id: step for step in plan.steps}
+    found = set[str]()
+    for step_id in topological_order({step.id: [edge.step for edge in step.dependencies] for step in plan.steps}):
+        step = steps[step_id]
+        before = {edge.step for edge in step.dependencies}
+        if step.when or any(edge.on == "failed" for edge in step.dependencies) or (before and before <= found):
+            found.add(step_id)
+    return found
 
 
 def _work_problems(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:

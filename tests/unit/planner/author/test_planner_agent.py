@@ -332,6 +332,7 @@ async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path
     assert ("half of it" in desk.tool_results[0]) == is_kept
 
 
+ELSE_SKIPPED, CHECK = {"step": "b1", "on": "failed"}, {"verify": ["pytest -q"]}
 NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"op": "update_step", "id": "d", "changes": {"title": "x"}}], "touches d, which did not fail"),
     ([{"op": "add_edge", "step": "c", "depends_on": {"step": "d"}}], "touches c, d, which did not fail"),
@@ -353,6 +354,24 @@ NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
             {"op": "remove_step", "id": "c"},
         ],
         "step 'b' goes and nothing takes its place",
+    ),
+    (
+        [
+            {"op": "remove_edge", "step": "b", "depends_on": "a"},
+            {"op": "add_edge", "step": "b", "depends_on": {"step": "a", "on": "failed"}},
+        ],
+        "'pytest -q' may be skipped, which b would have run",
+    ),
+    (
+        [
+            {"op": "remove_step", "id": "b"},
+            {"op": "add_step", "step": {"id": "b1", "title": "1", "mode": "code", "writes": ["src/x"]}},
+            {"op": "add_step", "step": {"id": "b2", "title": "2", "mode": "code", "depends_on": [ELSE_SKIPPED]}},
+            {"op": "add_step", "step": {"id": "b3", "title": "3", "mode": "code", "depends_on": ["b2"], **CHECK}},
+            {"op": "remove_edge", "step": "c", "depends_on": "b"},
+            {"op": "add_edge", "step": "c", "depends_on": {"step": "b1"}},
+        ],
+        "'pytest -q' may be skipped, which b would have run",
     ),
     ([{"op": "update_step", "id": "b", "changes": {"network": "on"}}], "network"),
     ([{"op": "add_step", "step": {"id": "x", "title": "X", "mode": "code", "network": "on"}}], "network"),
