@@ -12,16 +12,16 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from anyio import to_thread
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from ipc.events import PromptEndedEvent, PromptStartedEvent, WarningEvent
+from ipc.events import PlannedCommand, PromptEndedEvent, PromptStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
 from planner.author.output_repair import RepairedPlan, json_in
 from planner.author.revision_policy import policy_problems, with_inheritance
 from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, small_plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
-from planner.plan.operations import Operation, RevisionInvalidError
+from planner.plan.operations import Operation, RevisionInvalidError, operation_text
 from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, revise
 from planner.plan_state import PlanState, PlanStep
 from planner.state.changes import fixed_steps
@@ -202,16 +202,27 @@ class Draft(Struct, frozen=True, kw_only=True):
     plan: RepairedPlan | None = None
 
 
-class FoundChange(Struct, frozen=True, kw_only=True):
-    """The requested operations and the plan after them, which is None without any; ``reason`` may then say why."""
+class ProposedChange(Struct, frozen=True, kw_only=True):
+    """A proposed revision of a plan that has begun. It changes nothing until the user accepts it.
+
+    ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl``. There are none if nothing is to
+    change; ``reason``, the planner's, may then say why. ``revised`` is the plan after them, ``commands`` are command lines
+    that no step ran before. ``acted`` says what went wrong, and what the planning took.
+    """
 
     acted: ActResult
     operations: tuple[Operation, ...] = ()
     reason: str = ""
     revised: LoadedPlan | None = None
+    commands: tuple[PlannedCommand, ...] = ()
+
+    @property
+    def diff(self) -> tuple[str, ...]:
+        """The changes, one line for each operation."""
+        return tuple(operation_text(operation) for operation in self.operations)
 
 
-class PlannerAgent:
+class PlannerAgent(Struct, eq=False):
     """Turns goals into plans and revises plans. It has only tools that read, whatever the configuration says.
 
     ``context`` is that of the run's agents: its account pays, its sink gets the events, and its user, if any, is asked
@@ -220,23 +231,14 @@ class PlannerAgent:
     ``kept_by`` opens the work of a failed step that lies outside the workspace.
     """
 
-    def __init__(
-        self,
-        context: AgentContext,
-        limits: PlanningLimits | None = None,
-        *,
-        new_commands: bool = False,
-        folder: Path | None = None,
-        kept_by: KeptBy | None = None,
-    ) -> None:
-        self._kept_by: KeptBy = kept_by or (lambda _: nullcontext())
-        self._folder = folder
-        self._context = context
-        self._limits = limits or PlanningLimits()
-        self._new_commands = new_commands
-        self._revised: Counter[str] = Counter()
-        self._state: PlanState | None = None
-        self._reader: ReadOnlyAgent | None = None
+    context: AgentContext
+    limits: PlanningLimits = PlanningLimits()
+    new_commands: bool = False
+    folder: Path | None = None
+    kept_by: KeptBy = lambda _: nullcontext()
+    _revised: Counter[str] = field(default_factory=Counter[str])
+    _state: PlanState | None = None
+    _reader: ReadOnlyAgent | None = None
 
     async def plan(self, goal: str, *, piped: str = "") -> Draft:
         """Write a plan for the goal, to which ``piped`` input is appended. The draft holds any failure of the work.
@@ -244,7 +246,7 @@ class PlannerAgent:
         Raises:
             UsageError: the model is not available.
         """
-        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
+        reader = ReadOnlyAgent(CALLER, self.context, self.limits)
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
         return await self._draft(reader, goal_prompt(goal + piped, attended=self._is_attended), offer)
 
@@ -260,7 +262,7 @@ class PlannerAgent:
         if len(text) > MAX_PLAN:
             problem = f"the plan has {len(text):,} characters; the planner reads at most {MAX_PLAN:,}: edit it by hand"
             raise UsageError(problem)
-        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
+        reader = ReadOnlyAgent(CALLER, self.context, self.limits)
         metadata = {**proposal.metadata, "model": reader.model.key}
         offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
         prompt = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
@@ -272,11 +274,11 @@ class PlannerAgent:
 
     @property
     def _is_attended(self) -> bool:
-        return self._context.user_input is not None
+        return self.context.user_input is not None
 
     async def _draft(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
         """Have a plan written, announced as a prompt of its own, with a warning for each repair."""
-        context, prompt_id = self._context, uuid4().hex
+        context, prompt_id = self.context, uuid4().hex
         sink, clock = context.sink, context.run.clock
         sink.publish(PromptStartedEvent(prompt_id=prompt_id))
         self._reader, began = reader, clock()
@@ -300,7 +302,7 @@ class PlannerAgent:
             sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)
 
-    async def change(self, plan: Plan, state: State, sentence: str) -> FoundChange:
+    async def change(self, plan: Plan, state: State, sentence: str) -> ProposedChange:
         """Find the operations for a change that the user wants in a plan that has begun; changes nothing itself.
 
         Raises:
@@ -316,12 +318,12 @@ class PlannerAgent:
             return tuple(operations)
 
         offer = RevisionOffer(check)
-        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
+        reader = ReadOnlyAgent(CALLER, self.context, self.limits)
         prompt = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], sentence)
         acted = await planned(reader, "change", prompt, offer)
         if not offer.accepted or not offer.operations:
-            return FoundChange(acted=acted, reason=offer.reason)
-        return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
+            return ProposedChange(acted=acted, reason=offer.reason)
+        return ProposedChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
 
     async def start_plan(self, goal: str) -> PlanState:
         """Write a plan for the goal and start it; the caller fetches its steps, does them and reports.
@@ -370,23 +372,23 @@ class PlannerAgent:
         if request.problems:
             self._revised[failed.id] -= 1  # the last answer could not be applied, so it does not count
         in_place = self._revised[failed.id] <= 0
-        async with self._kept_by(failed.id) as kept:
+        async with self.kept_by(failed.id) as kept:
             return await self._revise(structs.replace(request, kept=kept), failed, in_place=in_place)
 
     async def _revise(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
         """Ask a reader, announced as an agent of the failed step, for a revision."""
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
-        sink = TaggingSink(self._context.sink, subagent_id=agent_id, subagent_step_id=failed.id)
-        workspace = self._context.workspace
+        sink = TaggingSink(self.context.sink, subagent_id=agent_id, subagent_step_id=failed.id)
+        workspace = self.context.workspace
         if request.kept is not None:
             workspace = workspace.granting([request.kept.folder], write=False)
-        context = structs.replace(self._context, sink=sink, user_input=None, workspace=workspace)
-        reader = ReadOnlyAgent(CALLER, context, self._limits)
-        if self._folder is not None:
-            await to_thread.run_sync(reader.keep, self._folder, f"{failed.id}.{agent_id}.jsonl")
+        context = structs.replace(self.context, sink=sink, user_input=None, workspace=workspace)
+        reader = ReadOnlyAgent(CALLER, context, self.limits)
+        if self.folder is not None:
+            await to_thread.run_sync(reader.keep, self.folder, f"{failed.id}.{agent_id}.jsonl")
         reader.begin(f"Revise the plan after {failed.title}", offer.name)
-        prompt = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
+        prompt = revision_prompt(request, in_place=in_place, new_commands=self.new_commands)
         acted = await planned(reader, "revise", prompt, offer)
         reader.finish(acted)
         if acted.error is not None and acted.error.halts:
@@ -410,7 +412,7 @@ class PlannerAgent:
         bound = with_inheritance(operations, failed)
         if not bound:
             return ()
-        revised, lines = request.check(bound).plan, self._new_commands
+        revised, lines = request.check(bound).plan, self.new_commands
         problems = policy_problems(request.plan, revised, bound, failed.id, in_place=in_place, new_commands=lines)
         if problems:
             raise RevisionInvalidError(problems)

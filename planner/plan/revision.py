@@ -36,10 +36,6 @@ _NOT_UPDATED = {
     "id": ("a step keeps its id", "remove the step and add another"),
     "depends_on": ("edges are not changed here", "use add_edge and remove_edge"),
 }
-_ORDER = {
-    op: turn
-    for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step", "set_budget"))
-}
 
 
 class ProviderRefused(VibeError):
@@ -144,27 +140,24 @@ class _Draft(Struct):
         self.budget = self.plan.budget
         for step in self.plan.steps:
             self._put(step)
-        for index, operation in sorted(enumerate(operations), key=lambda entry: _ORDER[entry[1].op]):
+        turns: dict[type, Callable[[str, Any], None]] = {
+            AddStep: self._add_step,
+            UpdateStep: self._update_step,
+            RemoveEdge: self._remove_edge,
+            AddEdge: self._add_edge,
+            RemoveStep: self._remove_step,
+            SetBudget: self._set_budget,
+        }
+        order = list(turns)
+        for index, operation in sorted(enumerate(operations), key=lambda entry: order.index(type(entry[1]))):
             try:
-                self._apply(f"operations[{index}]", operation)
+                turns[type(operation)](f"operations[{index}]", operation)
             except JsonRefused as error:
                 self.problems += error.problems
         self._drop_loose_edges()
 
-    def _apply(self, path: str, operation: Operation) -> None:
-        match operation:
-            case AddStep():
-                self._add_step(path, operation)
-            case UpdateStep():
-                self._update_step(path, operation)
-            case RemoveEdge():
-                self._remove_edge(path, operation)
-            case AddEdge():
-                self._add_edge(path, operation)
-            case RemoveStep():
-                self._remove_step(path, operation)
-            case SetBudget():
-                self.budget = operation.budget
+    def _set_budget(self, _: str, operation: SetBudget) -> None:
+        self.budget = operation.budget
 
     def _put(self, step: Step) -> None:
         raw = step.model_dump(mode="json", exclude_unset=True)

@@ -111,7 +111,7 @@ class Dispatcher:
         self._steering = self._options.steering
         self._state = store.state()
         self._sink = sink
-        self._runner = StepRunner(self._state, executor, store, options=self._options)
+        self._runner = StepRunner(self._state, executor, store, self._options)
         self._group_commit = GroupCommit(self._commit)
         self._timers = Timers(self._clock, self._options.sleep)
         self._snapshots = Timers()

@@ -108,15 +108,13 @@ class StepRun(Struct, kw_only=True, eq=False):
         self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; will {later} on resume")
 
 
-class StepRunner:
+class StepRunner(Struct, eq=False):
     """Runs attempts, with inputs from the plan's state."""
 
-    def __init__(self, state: State, executor: StepExecutor, store: PlanStore, *, options: DispatchOptions) -> None:
-        self._state = state
-        self._executor = executor
-        self._store = store
-        self._options = options
-        self._steering = options.steering
+    _state: State
+    _executor: StepExecutor
+    _store: PlanStore
+    _options: DispatchOptions
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Run the attempt until it ends or is cancelled.
@@ -191,9 +189,10 @@ class StepRunner:
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         """Give the attempt to the executor; any exception becomes a result."""
+        options = self._options
         try:
             plan, step = schedule_of(self._state).plan, self._state.steps[run.step.id]
-            limits = step_limits(run.step, self._options.step_limits, exhausted=step.exhausted)
+            limits = step_limits(run.step, options.step_limits, exhausted=step.exhausted)
             task = StepTask(
                 step=run.step.at_attempt(run.attempt),
                 before=_previous_attempt(run, step),
@@ -209,7 +208,7 @@ class StepRunner:
                 told=tuple(told_message(fact) for fact in step.told),
             )
             run.has_task = True
-            with self._steering.attempt(run.step.id) if self._options.has_agent(run.step) else nullcontext():
+            with options.steering.attempt(run.step.id) if options.has_agent(run.step) else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)

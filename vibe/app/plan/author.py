@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
-from planner.author.planner_agent import CALLER, PlanningLimits
+from planner.author.planner_agent import CALLER, PlanningLimits, ProposedChange
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.step_result import AgentUsage
@@ -25,7 +25,7 @@ from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
-from vibe.app.plan.drafting import PlanDraft, ProposedChange
+from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.replanning import check_enabled, limits_of
 from vibe.app.plan.usage_history import PlanningLog, expectation
 from vibe.core.agent_loop import ActResult
@@ -57,21 +57,17 @@ class PlanningRequest(Struct, frozen=True, kw_only=True):
     """Warnings from before it began."""
 
 
-class Planning:
+class Planning(Struct, eq=False):
     """A planning run: the context of its agents, its events, and the record at its end."""
 
-    def __init__(
-        self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing, home: Path
-    ) -> None:
-        self.context = context
-        self.session_id = channel.session_id
-        self._engine = engine
-        self._home = home
-        self.limits = limits
-        self._channel = channel
-        self._started = time.monotonic()
-        self._draft: PlanDraft | None = None
-        self.has_ended = False
+    _engine: Engine
+    context: AgentContext
+    limits: PlanningLimits
+    channel: Publishing
+    _home: Path
+    has_ended: bool = False
+    _started: float = field(default_factory=time.monotonic)
+    _draft: PlanDraft | None = None
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet. From now on, what others say to this run is about it."""
@@ -94,7 +90,7 @@ class Planning:
             outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the plan was done"
         )
         repairs = found.versions[-1].repairs if isinstance(found, PlanDraft) and found.versions else ()
-        spent, channel = self.context.account, self._channel
+        spent, channel = self.context.account, self.channel
         own = AgentUsage(agent_id="", usage=spent.usage, cost_usd=spent.cost_usd)
         seconds = time.monotonic() - self._started
         result = PromptResult(acted=acted, usage=own.usage, cost_usd=own.cost_usd, duration_s=seconds, agents=(own,))

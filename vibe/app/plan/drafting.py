@@ -10,12 +10,11 @@ from anyio import to_thread
 from msgspec import Struct, convert, field, structs
 
 from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent
-from planner.author.planner_agent import Draft, FoundChange, PlannerAgent, PlanningLimits
+from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits, ProposedChange
 from planner.plan.diagnostics import PlanEndedError
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Plan
-from planner.plan.operations import operation_text
 from planner.plan.step_limits import usual_limits
 from planner.state.changes import NOT_REVISED, REVISABLE
 from planner.state.schedule import outline_of
@@ -201,22 +200,6 @@ class PlanDraft(Struct, kw_only=True):
         )
 
 
-class ProposedChange(FoundChange, frozen=True, kw_only=True):
-    """A proposed revision of a plan that has begun. It changes nothing until the user accepts it.
-
-    ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise``; there are none if
-    nothing is to change. ``reason`` is the planner's. ``commands`` are command lines that no step ran before. ``acted``
-    says what went wrong, and what the planning took.
-    """
-
-    commands: tuple[PlannedCommand, ...] = ()
-
-    @property
-    def diff(self) -> tuple[str, ...]:
-        """The changes, one line for each operation."""
-        return tuple(operation_text(operation) for operation in self.operations)
-
-
 async def propose_change(
     plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits
 ) -> ProposedChange:
@@ -231,7 +214,7 @@ async def propose_change(
     loaded, state = await to_thread.run_sync(_current, plan)
     found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence)
     new = () if found.revised is None else _new_lines(loaded.plan, found.revised.plan)
-    return ProposedChange(**structs.asdict(found), commands=new)
+    return structs.replace(found, commands=new)
 
 
 def _current(folder: PlanFolder) -> tuple[LoadedPlan, State]:

@@ -94,12 +94,7 @@ def worktree_executor(
 
     No repository is needed unless a step wants one.
     """
-    place = WorktreePlace(
-        plan_id=store.plan_id,
-        folder=worktrees_folder(store.folder),
-        step_folder=store.step_folder,
-        setup=engine.config.worktree.setup,
-    )
+    place = replace(place_of(store.folder), step_folder=store.step_folder, setup=engine.config.worktree.setup)
     opened = partial(repository_of, Path(store.settings.workspace), host, engine)
     return WorktreeExecutor(inner, place, opened, services.sink, services.turns)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
 from ipc.sink import EventSink
+from planner.author.planner_agent import ProposedChange
 from planner.author.structured_output import PLAN_TOOL
 from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.store.folder import PlanFolder, find_plan
@@ -24,7 +25,7 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.command_consent import model_commands
 from vibe.app.plan.commands import CommandReport, revise
-from vibe.app.plan.drafting import PlanDraft, ProposedChange, propose_change
+from vibe.app.plan.drafting import PlanDraft, propose_change
 from vibe.cli.commands.plan_control import write_command_report
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -173,7 +174,7 @@ async def _planned(
 async def _written(base: LoadedPlan | None, request: PlanningRequest, home: Path, run: Planning) -> PlanDraft:
     """Have a plan written for a goal, or have ``base`` changed as the request says."""
     draft = run.draft(request.subject)
-    outputs = outputs_of(home, run.session_id)
+    outputs = outputs_of(home, run.channel.session_id)
     draft.piped = await to_thread.run_sync(with_piped, "", request.piped, outputs, Mask(run.context.environ).printed)
     draft.context = replace(run.context, workspace=run.context.workspace.granting([outputs], write=False))
     if base is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -89,8 +89,13 @@ class Desk:
         )
 
     def agent(
-        self, limits: PlanningLimits | None = None, *, new_commands: bool = False, kept_by: KeptBy | None = None
+        self,
+        limits: PlanningLimits | None = None,
+        *,
+        new_commands: bool = False,
+        kept_by: KeptBy = lambda _: nullcontext(),
     ) -> PlannerAgent:
+        limits = limits or PlanningLimits()
         return PlannerAgent(self.context, limits, new_commands=new_commands, kept_by=kept_by)
 
     @property
