@@ -206,7 +206,7 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
     """A proposed revision of a plan that has begun. It changes nothing until the user accepts it.
 
     ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl``. There are none if nothing is to
-    change; ``reason``, the planner's, may then say why. ``revised`` is the plan after them, ``commands`` are command lines
+    change; ``reason``, the planner's, may then say why. ``revised`` is the plan after them, and ``commands`` are lines
     that no step ran before. ``acted`` says what went wrong, and what the planning took.
     """
 

@@ -269,7 +269,7 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
 def _follow_attempt(
     state: State, step: StepState, result: StepResult, at: float
 ) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
-    """Return what an attempt that did not complete leads to: a stop, retry, question, revision, or pause of the step."""
+    """Return what an attempt that did not complete leads to: a stop, retry, question, revision or pause."""
     if step.stopping is not None:
         return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
     if step.left is None:
