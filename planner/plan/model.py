@@ -9,7 +9,7 @@ from pydantic import Field
 
 from planner.plan.diagnostics import UnfilledError
 from planner.plan.placeholders import INPUT_VARIABLE, INPUTS, MAX_FILLED, as_text, escape, fill, variable_of
-from planner.plan.status import PlanStatus, StepStatus
+from planner.plan.status import OPEN_STATUSES, PlanStatus, StepStatus
 from subagents.step_model import (
     MAX_NUMBER,
     Dependency,
@@ -23,6 +23,7 @@ from subagents.step_model import (
 )
 
 __all__ = [
+    "OPEN_STATUSES",
     "Child",
     "Decision",
     "Dependency",

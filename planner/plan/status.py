@@ -39,6 +39,8 @@ class PlanStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+OPEN_STATUSES = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
+"""Statuses of a plan that has not ended, so that it can be resumed."""
 FINAL_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
 _OPEN = frozenset(StepStatus) - {StepStatus.COMPLETED, StepStatus.FAILED}

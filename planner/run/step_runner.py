@@ -108,13 +108,14 @@ class StepRun(Struct, kw_only=True, eq=False):
         self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; will {later} on resume")
 
 
-class StepRunner(Struct, eq=False):
+class StepRunner:
     """Runs attempts, with inputs from the plan's state."""
 
-    _state: State
-    _executor: StepExecutor
-    _store: PlanStore
-    _options: DispatchOptions
+    def __init__(self, state: State, executor: StepExecutor, store: PlanStore, options: DispatchOptions) -> None:
+        self._state = state
+        self._executor = executor
+        self._store = store
+        self._options = options
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Run the attempt until it ends or is cancelled.

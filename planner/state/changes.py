@@ -21,7 +21,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Child
 from planner.plan.operations import plain_operations, read_operations
 from planner.plan.revision import revise
-from planner.plan.status import PlanStatus, StepStatus
+from planner.plan.status import OPEN_STATUSES, PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import NOTHING, Decided, Effect
 from planner.state.decisions import TIMEOUT, StepChoice, check_selections, plan_decision
@@ -55,8 +55,6 @@ from vibe.system.errors import UsageError, VibeError
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
 """Statuses of steps that no revision may change."""
 _SET_BUDGET = "set_budget"
-OPEN_STATUSES = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
-"""Statuses of a plan that has not ended."""
 REVISABLE = OPEN_STATUSES | {PlanStatus.FAILED}
 NOT_REVISED = "nothing left to change; run the edited plan file"
 _STAYS_CANCELLED = "a cancelled plan can't be changed; run the plan file again"

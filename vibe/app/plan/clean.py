@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Raw, Struct, json, structs
 
 from ipc.events import PlanAttemptEvent
-from planner.state.changes import OPEN_STATUSES
+from planner.plan.status import OPEN_STATUSES
 from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
 from planner.store.store import PlanStore

@@ -14,10 +14,9 @@ from msgspec import Struct, field, structs
 from ipc.commands import Act, Cancel, Decide, Revise, RunCommand, Steer, StepAction, tag_of
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
-from planner.plan.model import Plan, PlanStatus
+from planner.plan.model import OPEN_STATUSES, Plan, PlanStatus
 from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
-from planner.state.changes import OPEN_STATUSES
 from planner.state.commands import Tell
 from planner.store.errors import PlanLockedError
 from planner.store.folder import PlanFolder, find_plan

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import anyio
-from msgspec import Struct, field
 
 from ipc.commands import Decide, Pause
 from ipc.events import Event, PlanDecisionEvent, PlanStepUpdateEvent
@@ -21,7 +20,7 @@ Cancelling the call withdraws the question.
 """
 
 
-class DecisionPrompter(Struct, eq=False):
+class DecisionPrompter:
     """An event sink that has decisions taken as their events arrive, while it is ``at_work``.
 
     It serves one run of a plan, on one event loop.
@@ -30,13 +29,14 @@ class DecisionPrompter(Struct, eq=False):
     left open. The plan goes on, and pauses once nothing is left that could go on without it.
     """
 
-    _ask: DecisionAsker
-    _waiting: dict[str, PlanDecisionEvent] = field(default_factory=dict[str, PlanDecisionEvent])
-    _declined: dict[str, PlanDecisionEvent] = field(default_factory=dict[str, PlanDecisionEvent])
-    _running: set[str] = field(default_factory=set[str])
-    _asked: str | None = None
-    _question: anyio.CancelScope | None = None
-    _news: anyio.Event = field(default_factory=anyio.Event)
+    def __init__(self, ask: DecisionAsker) -> None:
+        self._ask = ask
+        self._waiting: dict[str, PlanDecisionEvent] = {}
+        self._declined: dict[str, PlanDecisionEvent] = {}
+        self._running: set[str] = set()
+        self._asked: str | None = None
+        self._question: anyio.CancelScope | None = None
+        self._news = anyio.Event()
 
     def publish(self, event: Event) -> None:
         """Take note of the plan's decisions."""

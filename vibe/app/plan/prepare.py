@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from ipc.commands import Decide
 from ipc.registry import Registry
 from planner.plan.loader import LoadedPlan, with_inputs
-from planner.plan.model import Plan, PlanStatus, Sample
+from planner.plan.model import OPEN_STATUSES, Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
-from planner.state.changes import OPEN_STATUSES
 from planner.state.decide import preview_next_run
 from planner.store.current_plan import effective_plan
 from planner.store.folder import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from ipc.commands import Act, Approve, Cancel, Decide, Pause, Steer, StepAction
-from planner.state.changes import OPEN_STATUSES
+from planner.plan.status import OPEN_STATUSES
 from planner.store.folder import find_plan
 from vibe.app.plan.commands import CommandReport, give
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
