@@ -110,6 +110,19 @@ def test_tools_are_left_out_also_of_those_that_are_enabled(
     assert offered(server) == {"grep"} if enabled else offered(server) > {"grep", "read_file"}
 
 
+def test_a_pattern_that_matches_no_tool_is_told_by_the_flag_it_came_with(
+    vibe: VibeCommand, server: ModelServer
+) -> None:
+    answers(server)
+    warned = vibe("-p", "hi", "--disabled-tools", "bsh", "--enabled-tools", "grep", "--enabled-tools", "gerp").err
+    assert "warning: --disabled-tools: 'bsh' matches no tool; did you mean 'bash'?" in warned
+    assert "warning: --enabled-tools: 'gerp' matches no tool; did you mean 'grep'?" in warned
+    config = (vibe.home / "config.toml").read_text()
+    vibe.configure(f'denied_tools = ["gerp"]\n{config}')
+    for words in ((), ("--disabled-tools", "bash")):  # it may be the file's
+        assert "warning: denied_tools: 'gerp' matches no tool" in vibe("-p", "hi", *words).err
+
+
 def test_servers_come_beside_the_configured_and_replace_none(vibe: VibeCommand, server: ModelServer) -> None:
     command, *words = FAULTY
     config = (vibe.home / "config.toml").read_text()

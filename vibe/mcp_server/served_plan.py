@@ -240,12 +240,8 @@ def limited(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[s
 
 def remaining_budget(budget: Mapping[str, float], tokens: int, price: float) -> dict[str, float]:
     """Return the budget minus the tokens and the price (in USD) of planning, but no less than the smallest limits."""
-    left = dict(budget)
-    if "max_tokens" in left:
-        left["max_tokens"] = max(1, int(left["max_tokens"]) - tokens)
-    if "max_price" in left:
-        left["max_price"] = max(LEAST_PRICE, left["max_price"] - price)
-    return left
+    spent, least = {"max_tokens": tokens, "max_price": price}, {"max_tokens": 1, "max_price": LEAST_PRICE}
+    return {name: max(least.get(name, 0), limit - spent.get(name, 0)) for name, limit in budget.items()}
 
 
 MOST_AT_WORK = 64

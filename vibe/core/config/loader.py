@@ -308,7 +308,7 @@ def _add_given(given: GivenSettings, merged: Layer) -> None:
         value: object = before.value if before else []
         if isinstance(value, list):  # anything else is reported by the validation
             patterns = [*cast("list[str]", value), *given.disabled_tools]
-            merged.settings["denied_tools",] = Setting(patterns, DENIED)
+            merged.settings["denied_tools",] = Setting(patterns, f"{before.origin}, {DENIED}" if before else DENIED)
 
 
 def _single(key: Key, value: Any, origin: str, base: Path, user_home: Path) -> Layer:

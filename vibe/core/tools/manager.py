@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.layers import InvalidConfigError
+from vibe.core.config.loader import FLAG_NAMES
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, our_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
@@ -97,13 +98,15 @@ class ToolManager:
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
         if config.sandbox.mode is SandboxMode.OFF or not self._sources.is_sandboxed():
             found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
-        known = _configured(found, tables, self._sources.places)
+        places = self._sources.places
+        known = _configured(found, tables, places)
         for name in (name for name in tables if name not in found.tools):
             found.warnings.append(f"[tools.{name}] matches no tool; {_hint(name, found.tools)}")
         enabled, disabled, denied = config.enabled_tools, config.disabled_tools, config.denied_tools
         nameable = (*known, *GIVEN)
         named = {"enabled_tools": enabled, "disabled_tools": disabled, "denied_tools": denied}
-        found.warnings += _unmatched(nameable, found.tools, **named)
+        flags = dict(FLAG_NAMES.items() & places.items())
+        found.warnings += _unmatched(nameable, found.tools, **{flags.get(key, key): one for key, one in named.items()})
         if enabled and disabled:
             found.warnings.append("disabled_tools is ignored because enabled_tools is set")
         names = _choose(known, enabled or None, denied if enabled else (*disabled, *denied))
