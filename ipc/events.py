@@ -29,6 +29,11 @@ class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
     subagent_id: str | None = None
     subagent_step_id: str | None = None
 
+    @property
+    def type(self) -> str:
+        """The kind of event, such as ``tool.call``; in JSON it is the field of this name."""
+        return str(self.__struct_config__.tag)
+
 
 class UsageSum(Struct, frozen=True, gc=False):
     """The tokens and number of several model calls, added up."""

@@ -197,6 +197,13 @@ def test_what_a_page_can_not_be_served_with_says_so(vibe: VibeCommand, words: li
     assert words[-1] in refused.err
 
 
+def test_a_list_is_printed_once_or_followed(vibe: VibeCommand) -> None:
+    refused = vibe("dashboard", "--follow", "--plain")
+    assert refused.code == 2
+    assert "--plain" in refused.err
+    assert "--follow" in refused.err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
 def test_an_address_that_can_not_be_told_is_no_success(vibe: VibeCommand) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ipc.sink import EventSink
 
 
+BUS_TOKEN = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
+"""The variable with the token of a run on TCP whose token this home doesn't have."""
 GONE = Path("/dev/null/the current folder, which is gone")
 """The directory of a command that was called where there is none. Nothing can be there, so whoever needs it fails."""
 

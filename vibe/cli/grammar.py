@@ -477,7 +477,7 @@ GRAMMAR = MappingProxyType({
     ),
     "events watch": Syntax("watch another process's run until it ends", "source"),
     "dashboard": Syntax(
-        "show all runs on this machine and answer what waits for you", f"--plain:runs --follow:runs {PAGE} --output"
+        "show all runs on this machine and answer what waits for you", f"--plain:runs|--follow:runs {PAGE} --output"
     ),
     "memory": Syntax("show and change what later conversations remember"),
     "memory list": Syntax("list the facts about this project and about everything", "--output --workdir"),

@@ -27,7 +27,7 @@ MOST_STEPS = 200
 """Maximum number of steps listed. Of a longer plan, the most important ones are listed and the others counted."""
 LINE_LENGTH = 300
 REQUEST_LENGTH = 4_000
-URGENCY = tuple(StepStatus(name) for name in ("in_progress", "needs_decision", "failed", "blocked", "pending"))
+URGENT = [StepStatus(name) for name in ("in_progress", "needs_decision", "failed", "blocked", "pending")]
 INTERRUPTED, PLANNING, WAITING = "interrupted", "planning", "waiting"
 
 Document = dict[str, Any]
@@ -214,8 +214,7 @@ def _most_important(steps: Iterable[StepState]) -> list[StepState]:
     known = list(steps)
     if len(known) <= MOST_STEPS:
         return known
-    rank = {status: number for number, status in enumerate(URGENCY)}
-    important = sorted(known, key=lambda step: rank.get(step.status, len(rank)))[:MOST_STEPS]
+    important = sorted(known, key=lambda step: [*URGENT, step.status].index(step.status))[:MOST_STEPS]
     chosen = {step.outline.id for step in important}
     return [step for step in known if step.outline.id in chosen]
 

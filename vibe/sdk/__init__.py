@@ -32,6 +32,7 @@ from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 if TYPE_CHECKING:
     from planner.plan.model import Decision, Option, Plan, PlanBudget, Step
     from subagents.executor import StepExecutor, StepResult, StepTask
+    from vibe.core.tools.base import InvokeContext
     from vibe.core.tools.errors import ToolError
     from vibe.sdk.function_tool import Tool, tool
 
@@ -42,6 +43,7 @@ __all__ = [
     "Decision",
     "EnvironmentFailure",
     "Home",
+    "InvokeContext",
     "NotCompleted",
     "Option",
     "Outcome",
@@ -69,18 +71,18 @@ for _name in ("distributed", "ipc", "opentelemetry", "planner", "subagents", "vi
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _LATER = MappingProxyType({
-    "planner.plan.model": {name: name for name in ("Decision", "Option", "Plan", "PlanBudget", "Step")},
-    "subagents.executor": {name: name for name in ("StepExecutor", "StepResult", "StepTask")},
-    "vibe.core.tools.errors": {"ToolError": "ToolError"},
-    "vibe.sdk.function_tool": {name: name for name in ("Tool", "tool")},
+    **dict.fromkeys(("Decision", "Option", "Plan", "PlanBudget", "Step"), "planner.plan.model"),
+    **dict.fromkeys(("StepExecutor", "StepResult", "StepTask"), "subagents.executor"),
+    "InvokeContext": "vibe.core.tools.base",
+    "ToolError": "vibe.core.tools.errors",
+    **dict.fromkeys(("Tool", "tool"), "vibe.sdk.function_tool"),
 })
-"""The names that are imported on first use: for each module, the name here and the name there."""
+"""The names that are imported on first use, with their modules."""
 
 
 if not TYPE_CHECKING:  # with it, a type checker would accept misspelled names
 
     def __getattr__(name: str) -> Any:
-        for module, names in _LATER.items():
-            if name in names:
-                return getattr(import_module(module), names[name])
+        if name in _LATER:
+            return getattr(import_module(_LATER[name]), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -222,10 +222,6 @@ def _is_mode(value: object) -> bool:
     return value is True or (isinstance(value, str) and value == "edits")
 
 
-def _is_permission(value: object) -> bool:
-    return isinstance(value, str) and value in {"always", "ask", "never"}
-
-
 def _is_listener(value: object) -> bool:
     return callable(value) and not inspect.iscoroutinefunction(value)
 
@@ -249,7 +245,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "environ": (partial(_is_mapping_to, str), "a mapping from variables to texts"),
     "home": ((Home, _is_path), "a Home, or the path of a folder"),
     "config": (_MAPPING, "a mapping from dotted keys to values"),
-    "permission": (_is_permission, "'always', 'ask' or 'never'"),
+    "permission": (("always", "ask", "never").__contains__, "'always', 'ask' or 'never'"),
     "approve": ((callable, _is_mode), "a function, 'edits', True or None"),
     "ask": (callable, "a function of the questions"),
     "on_event": (_is_listener, "a plain function of the event: nobody would await another"),
@@ -314,7 +310,7 @@ def document(name: str, given: Mapping[str, Any]) -> bytes:
 FLAGS: Mapping[re.Pattern[str], str] = MappingProxyType({
     re.compile(r"--decide (\S+?)(?==|: )"): r"decide['\1']",
     re.compile(r"--with (\w+)=VALUE"): r"inputs={'\1': VALUE}",
-    re.compile(r"(?<=with )--(model|only)\b|--(executor|instructions)\b ?"): r"\1\2=",
+    re.compile(r"(?<=with )--(model|only)\b(?: or /model)?|--(executor|instructions)\b ?"): r"\1\2=",
     re.compile(r"--allow-dirty\b"): "allow_dirty=True",
     re.compile(r"\brun with --trust\b"): "give trust=True",
     re.compile(r"--auto-approve, or at a terminal"): "approve=",

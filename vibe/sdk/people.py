@@ -22,7 +22,7 @@ from vibe.sdk.run import call_outside
 from vibe.system.errors import BrokeOffError, UsageError
 from vibe.system.racing import foreign_code
 
-MODES: Mapping[object, ApprovalMode | None] = {None: None, "edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
+MODES: Mapping[object, ApprovalMode] = {"edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
 PROGRAM = "program"
 NO_ANSWER = "the program failed to say"
 
@@ -56,7 +56,7 @@ class People:
         self._on_event: Callable[[Event], object] | None = options.get("on_event")
         self.approver = self if callable(self._approve) else None
         self.user_input = None if ask is None else partial(self._replies, ask)
-        self.mode = ApprovalMode.ASK if self.approver else MODES[self._approve]
+        self.mode = ApprovalMode.ASK if self.approver else MODES.get(self._approve)
         """The approval mode. A program that answers for itself is asked, whatever the settings say."""
         self.fault: BaseException | None = None
         self.hearer: EventSink | None = None

@@ -121,6 +121,7 @@ async def test_a_missing_key_is_a_failure_of_the_surroundings(program: Program) 
         await program.query("Say it", home=home)
 
     assert isinstance(caught.value, MissingKeyError)
+    assert str(caught.value).endswith("choose another model with model=")
 
 
 async def test_home_and_variables_are_those_of_the_call(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

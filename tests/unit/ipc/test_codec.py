@@ -24,6 +24,7 @@ from ipc.codec import (
 )
 from ipc.errors import CodecError
 from ipc.events import PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
+from tests.fakes.events import examples
 
 NEWER = b'{"type":"from.tomorrow","seq":3,"source":"run-1","plan_id":"p","subagent_step_id":"s","novelty":[1]}'
 
@@ -38,6 +39,11 @@ def test_an_event_frame_is_topic_nul_body() -> None:
 
     assert event_frame(event, body) == b"tool.call|p1|s1\x00" + body
     assert decode_frame(event_frame(event, body)) == ("tool.call|p1|s1", body)
+
+
+def test_an_event_has_the_type_that_its_body_names() -> None:
+    for event in examples():
+        assert json.loads(encode_event(event))["type"] == event.type
 
 
 def test_missing_ids_are_dashes_in_the_topic() -> None:

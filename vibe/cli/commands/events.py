@@ -16,7 +16,7 @@ from ipc.errors import JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
 from ipc.subscriber import After, EndReason, Subscription, subscribe
 from vibe.app.watch.commands import CommandOutcome, send_to
-from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.environment import BUS_TOKEN, Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import cancelled_by_signals
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from vibe.app.telemetry import Telemetry
 
 
-TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
-"""The variable with the token of a run on TCP whose token this home doesn't have."""
 SCHEMA_FILE = "events.schema.json"
 """This file is written by scripts/gen-references."""
 
@@ -72,7 +70,7 @@ def _watch(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _subscription(source: str, after: After, topics: tuple[str, ...], env: CliEnvironment) -> Subscription:
-    token = env.environ.get(TOKEN_VARIABLE, "")
+    token = env.environ.get(BUS_TOKEN, "")
     return subscribe(source, home=env.home, after=after, topics=topics, runtime_dir=env.runtime_dir, token=token)
 
 

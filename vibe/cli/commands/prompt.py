@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.environment import BUS_TOKEN, Arguments, CliEnvironment
 from vibe.cli.grammar import parser_of
 from vibe.cli.parser import CommandLineError
 
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.chat_screen import Hold
 
-TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
-"""The variable with the token of a run on TCP whose token this home doesn't have."""
 UNABLE = frozenset({"", "dumb", "unknown"})
 """Values of TERM for terminals that can't draw a screen."""
 
@@ -64,7 +62,7 @@ def _attached(args: Arguments, env: CliEnvironment) -> Hold:
     """Load the bus, and return what shows the run elsewhere."""
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
-    return partial(hold_attached, env, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
+    return partial(hold_attached, env, args.attach, env.environ.get(BUS_TOKEN, ""))
 
 
 def _check(args: Arguments, env: CliEnvironment, *, is_named: bool, at_terminal: bool) -> None:

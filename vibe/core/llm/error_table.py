@@ -232,11 +232,10 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
     def from_response(self, status: int, body: str, headers: Mapping[str, str], asked: str = "") -> ModelError:
         """Return the error for a response with an error status; a 404's message names the address ``asked``."""
         words = error_words(body)
-        retry_after = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")  # some give it in milliseconds
-        if retry_after is None:
-            retry_after = parse_retry_after(headers.get("retry-after"))
-        if retry_after is None and status == 429:
-            retry_after = wait_in_words(body)
+        in_header = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")  # some give it in milliseconds
+        in_words = wait_in_words(body) if status == 429 else None
+        told = (in_header, parse_retry_after(headers.get("retry-after")), in_words)
+        retry_after = next((seconds for seconds in told if seconds is not None), None)
         kind = error_class(status, f"{words} {body[:4096]}", asks_to_wait=retry_after is not None)
         if retry_after is None and status == 429:
             retry_after = _reset_of(headers)
