@@ -111,8 +111,9 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     for path in readable:
         _put(view, "--ro-bind", path)
     _put(view, "--bind", policy.temp)
-    _freeze(view, [*filter(os.path.exists, _below(policy.frozen, writable))], writable)
+    _freeze(view, filter(os.path.exists, _below(policy.frozen, writable)))
     _clean(view, policy, filter(seen, policy.cleaned))
+    _hold_folders(view)
     yield from _options(view, closed)
 
 
@@ -121,10 +122,7 @@ def _clean(view: View, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
         _put(view, "--ro-bind", path, policy.cleaned[path])
 
 
-def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> None:
-    for path in _folders_on_the_way(writable, frozen):
-        if path not in view:
-            _put(view, "--bind-try", path)
+def _freeze(view: View, frozen: Iterable[Path]) -> None:
     for path in frozen:
         is_of_worktree = path.name in REPOSITORY_FILES and path.parent.parent.name == "worktrees"  # so it may vanish
         _put(view, "--ro-bind-try" if is_of_worktree else "--ro-bind", path)
@@ -173,19 +171,23 @@ def holds(folder: Path, path: Path) -> bool:
     return name == above or name.startswith(above if above == "/" else f"{above}/")
 
 
-def _folders_on_the_way(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
-    """Return the folders on the way to ``paths``.
+def _hold_folders(view: View) -> None:
+    """Make mount points of the writable folders on the way to what is mounted in them, so that they can't be renamed.
 
-    Made mount points, they can't be renamed. Renaming them would be a way around frozen paths.
+    Renaming them would be a way around what is frozen or hidden, and to the files of the sandbox.
     """
-    tops = {str(top) for top in folders if not any(other != top and holds(other, top) for other in folders)}
+    mounted = {str(path): options for path, options in view.items()}
     way: set[str] = set()
-    for path in paths:
+    for path in mounted:
+        passed: list[str] = []
         above = os.path.dirname(path)  # noqa: PTH120  hundreds of times for each command
-        while above not in tops and above not in way and above != "/":
-            way.add(above)
+        while above not in mounted and above not in way:
+            passed.append(above)
             above = os.path.dirname(above)  # noqa: PTH120  as above
-    return sorted(map(Path, way))
+        if above in way or mounted[above] == ("--bind", above, above):
+            way.update(passed)
+    for folder in map(Path, way):
+        _put(view, "--bind-try", folder)
 
 
 def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
