@@ -9,6 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice, product
 from time import thread_time
@@ -491,14 +492,12 @@ def _rough_commands(line: str) -> list[ShellCommand]:
     lexer.whitespace_split = True
     lexer.commenters = ""
     commands: list[list[Word]] = [[]]
-    try:
+    with suppress(ValueError):
         for token in lexer:
             if set(token) <= set("();<>|&"):
                 commands.append([])
             else:
                 commands[-1].append(Word(text=token, pattern=True))
-    except ValueError:
-        pass
     return [ShellCommand(words=tuple(words)) for words in commands if words]
 
 

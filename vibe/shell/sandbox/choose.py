@@ -52,10 +52,8 @@ def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequ
 
 def _first_that_works(backends: Sequence[str], environ: Mapping[str, str]) -> tuple[Sandbox | None, str]:
     problems: list[str] = []
-    for name, find in zip(BACKENDS, (partial(find_bubblewrap, environ), find_landlock), strict=True):
-        if name not in backends:
-            continue
-        found = find()
+    finders = zip(BACKENDS, (partial(find_bubblewrap, environ), find_landlock), strict=True)
+    for found in (find() for name, find in finders if name in backends):
         if not isinstance(found, str):
             return found, "; ".join(problems)
         problems.append(found)
