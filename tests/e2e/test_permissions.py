@@ -95,6 +95,7 @@ def test_lines_are_answered_one_by_one_and_bad_ones_too(vibe: VibeCommand) -> No
             ('"rm\\nx"', "ask"),
             ("[]", "deny"),
             ("{", "deny"),
+            ("[" * 100_000, "deny"),
             ('{"command": "vim"}', "deny"),
         ):
             process.stdin.write(f"{line}\n")

@@ -196,6 +196,24 @@ def test_a_receiver_that_is_too_slow_is_told_as_that(received: Received, monkeyp
     received.answers.set()
 
 
+def test_a_receiver_on_this_machine_is_asked_without_a_proxy_and_a_dead_proxy_is_named(
+    received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{taken.getsockname()[1]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    event = PlanStartedEvent(goal="g", steps=(), plan_id="p", source="s", seq=1, ts=1.0, event_id="e")
+    for address in (received.address, received.address.replace("127.0.0.1", "localhost")):
+        listener = telemetry.Telemetry(address, {})
+        listener.publish(event)
+        listener.close()
+    assert received.paths.count("/v1/traces") == 2
+    elsewhere = telemetry.Telemetry("http://receiver.test:4318", {})
+    elsewhere.publish(event)
+    with pytest.raises(EnvironmentFailure, match=r"takes no spans \(no answer: .*, and your HTTP\(S\)_PROXY\)"):
+        elsewhere.close()
+
+
 def test_what_is_no_address_is_told(vibe: VibeCommand) -> None:
     ended = vibe("events", "export", "whatever", "--otlp", "localhost:4318")
     assert ended.code == 2

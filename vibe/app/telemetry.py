@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from ipc import events as e
 from ipc.registry import Registry
 from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.http import THIS_MACHINE
 
 try:
     from opentelemetry import trace as otel
@@ -35,7 +36,8 @@ try:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-    from requests import ConnectionError, ReadTimeout, RequestException, Response, Session  # noqa: A004  requests has its own
+    from requests import Response, Session
+    from requests.exceptions import ConnectionError, ProxyError, ReadTimeout, RequestException  # noqa: A004  requests has its own
 except ImportError as error:
     raise EnvironmentFailure(
         f"OpenTelemetry is not installed ({error.name}): "
@@ -141,6 +143,7 @@ class _Link(Session):
             self.why = TOO_SLOW
             raise
         except ConnectionError as error:
+            self.why = f"{NO_ANSWER}, and your HTTP(S)_PROXY" if isinstance(error, ProxyError) else NO_ANSWER
             self.failed += 1
             if is_awaited and self.failed > 1:  # first it tries again at once, as a link that was kept may have ended
                 raise RequestException(error) from error
@@ -231,6 +234,7 @@ class Telemetry:
         self._ended = 0
         self._ids = _FixedIds()
         self._link = _Link()
+        self._link.proxies = {f"{scheme}://{host}": "" for scheme in ("http", "https") for host in THIS_MACHINE}
         to: dict[str, Any] = {"headers": dict(headers), "timeout": SEND_SECONDS, "session": self._link}
         self._exporter = _CountingExporter(f"{endpoint}/v1/traces", **to)
         self._exporter.link = self._link

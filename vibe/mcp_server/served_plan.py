@@ -315,11 +315,8 @@ class ServedPlans:
         return [plan for plan in self._plans.values() if not plan.over.is_set()]
 
     def _new_id(self) -> str:
-        folder = plans_folder(self.runtime.host.home)
-        while True:
-            plan_id = new_plan_id(time.time())
-            if plan_id not in self._plans and not (folder / plan_id).exists():
-                return plan_id
+        folder, ids = plans_folder(self.runtime.host.home), iter(lambda: new_plan_id(time.time()), "")
+        return next(plan_id for plan_id in ids if plan_id not in self._plans and not (folder / plan_id).exists())
 
     def _forget(self) -> None:
         over = [plan_id for plan_id, plan in self._plans.items() if plan.over.is_set()]

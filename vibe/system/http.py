@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CA_FILE = "SSL_CERT_FILE"
 """The variable that names a file of certificates, in place of the system's, to OpenSSL."""
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine, which is never reached through a proxy."""
 USUAL_PORTS = {"80": "http", "443": "https"}
 MOST_BYTES = 64 * 1024 * 1024
 """The most bytes of an answer, decompressed."""
@@ -139,8 +141,7 @@ def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
     """Yield httpx2's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
     import httpx2
 
-    # This machine is never reached through a proxy.
-    for entry in ("localhost", "127.0.0.1", "[::1]", *no_proxy.replace(",", " ").split()):
+    for entry in (*THIS_MACHINE, *no_proxy.replace(",", " ").split()):
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")
         with suppress(ValueError):
             name = f"[{ipaddress.IPv6Address(name)}]"

@@ -73,6 +73,6 @@ def given_arguments(text: str) -> str | Mapping[str, Any]:
         return text
     try:
         given: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return cast("dict[str, Any]", given) if isinstance(given, dict) else text

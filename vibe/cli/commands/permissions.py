@@ -38,20 +38,16 @@ def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:
 
 
 def _decide_line(check: PermissionCheck, line: str) -> PermissionDecision:
+    problem = "the line is neither a JSON string nor an object"
     try:
         given: object = json.loads(line)
-    except ValueError as error:
-        return _invalid(f"the line is not JSON: {error}")
-    if not isinstance(given, str | dict):
-        return _invalid("the line is neither a JSON string nor an object")
-    try:
-        return check.decide(cast("str | dict[str, Any]", given))
+        if isinstance(given, str | dict):
+            return check.decide(cast("str | dict[str, Any]", given))
+    except (ValueError, RecursionError) as error:
+        problem = f"the line is not JSON: {error}"
     except ToolArgumentsError as error:
-        return _invalid(str(error))
-
-
-def _invalid(reason: str) -> PermissionDecision:
-    return PermissionDecision(ruling=Ruling.DENY, rule="invalid", reason=reason)
+        problem = str(error)
+    return PermissionDecision(ruling=Ruling.DENY, rule="invalid", reason=problem)
 
 
 def _as_json(decision: PermissionDecision) -> str:
