@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import translate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -57,18 +57,35 @@ class _Rules(Struct, frozen=True, kw_only=True):
     def ignores(self, path: Path, *, is_folder: bool, inside: bool) -> bool | None:
         """Return whether the patterns ignore a path, or None if they don't decide.
 
-        If ``inside``, what they say about a folder above it does not count.
+        What they say only about a folder above it does not count: it was obeyed there, or another rule's word held. If
+        ``inside``, neither do patterns that match the folder above it, too.
         """
         if not path.is_relative_to(self.base):
             return None
         # Some names can't be decoded.
         relative = path.relative_to(self.base).as_posix().encode(errors="replace").decode()
         name = f"{relative}/" if is_folder else relative
-        if not inside:
-            return self.spec.check_file(name).include
-        above = relative.rpartition("/")[0]
-        patterns = (one for one in reversed(self.spec.patterns) if one.include is not None and one.match_file(name))
-        return next((one.include for one in patterns if not above or not one.match_file(f"{above}/")), None)
+        at = self.spec.check_file(name).index
+        if at is None:
+            return None
+        above = f"{relative.rpartition('/')[0]}/"
+        # The library lets a pattern that names no folder win over one that does, so for a folder it may be any of them.
+        patterns = (
+            one for one in reversed(self.spec.patterns[: None if is_folder else at + 1]) if _is_about(one, name)
+        )
+        return next((one.include for one in patterns if not (inside and above != "/" and one.match_file(above))), None)
+
+
+def _is_about(pattern: Any, name: str) -> bool:
+    """Return whether a pattern matches a path itself, not only a folder above it.
+
+    Of the library's expressions, those with a group match the slash after a name. The others match what is inside a
+    folder (``a/**``), or anything.
+    """
+    found: Iterator[re.Match[str]] = pattern.regex.finditer(name) if pattern.regex else iter(())
+    if not name.endswith("/"):
+        return any(match.lastgroup is None for match in found)
+    return any((match.end() == len(name)) == (match.lastgroup is not None) for match in found)
 
 
 class Walk(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ IGNORES = (
     "src/*.py\n",
     "**/b.txt\n",
     "!a.py\n",
+    "!src/\n!build\n",
 )
 IGNORE_FILES = (
     ".gitignore",
@@ -169,6 +170,34 @@ async def test_there_is_one_answer(tmp_path: Path, way: str, pattern: str, place
     assert ripgrep
     found = await (search_with_ripgrep(ripgrep, query) if way == "ripgrep" else to_thread.run_sync(scan, query))
     assert [f"{match.path}:{match.number}" for match in found.matches] == expected
+
+
+OPENED = (
+    ({".gitignore": "*\n!*/\n!*.py\n"}, ["a.py", "src/a.py", "src/sub/a.py"]),
+    ({".gitignore": "*\n!src/\n"}, []),
+    ({".gitignore": "/*\n!/src/\n"}, ["src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
+    ({".gitignore": "src/**\n!src/b.txt\n"}, ["a.py", "b.txt", "src/b.txt"]),
+    ({".gitignore": "src/\n", ".ignore": "!src/\n"}, ["a.py", "b.txt", "src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
+    ({".gitignore": "*.txt\n", ".ignore": "!src/\n"}, ["a.py", "src/a.py", "src/sub/a.py"]),
+    ({".gitignore": "*.txt\n", ".ignore": "!src/**\n"}, ["a.py", "src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
+    ({".gitignore": "sub/\n!src/*/\n"}, ["a.py", "b.txt", "src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "expected"), OPENED)
+async def test_rules_that_open_a_folder_do_not_open_what_others_ignore_in_it(
+    tmp_path: Path, rules: dict[str, str], expected: list[str]
+) -> None:
+    for name in ("a.py", "b.txt", "src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("needle\n")
+    for name, text in rules.items():
+        (tmp_path / name).write_text(text)
+    query = Query(pattern="needle", root=tmp_path, start=tmp_path, use_ignores=True, most=50, max_bytes=64_000)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    theirs, ours = await search_with_ripgrep(ripgrep, query), await to_thread.run_sync(scan, query)
+    assert [match.path for match in theirs.matches] == [match.path for match in ours.matches] == expected
 
 
 @pytest.mark.parametrize("way", ["ripgrep", "python"])
