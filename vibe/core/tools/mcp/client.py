@@ -18,11 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakValueDictionary
 
+from anyio import Event
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
+from vibe.core.schemas import table_of
 from vibe.core.tools.mcp.sieve import answer_in_form, encoded, messages_in, unreadable
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.system.errors import EnvironmentFailure
@@ -30,6 +33,7 @@ from vibe.system.files import typed_path
 from vibe.system.http import bounded, client_options
 from vibe.system.line_wire import LONGEST_MESSAGE
 from vibe.system.programs import find_program, shunned
+from vibe.system.racing import unless
 
 if TYPE_CHECKING:
     import httpx2
@@ -163,6 +167,8 @@ def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> s
 
 CONNECT_SECONDS = 10.0
 """The timeout for connecting to a server, in seconds."""
+CANCELLED = "notifications/cancelled"
+"""The method by which a request is cancelled."""
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
 """The header by which a request names its session."""
@@ -199,6 +205,14 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
+    streams: WeakValueDictionary[Any, Event] = WeakValueDictionary()
+    """Events that each end the stream which is the answer to a request, by the request's id."""
+
+    async def end_stream(request: httpx2.Request) -> None:
+        told = table_of(json.loads(await request.aread() or "{}"))
+        if told.get("method") == CANCELLED and (over := streams.get(told["params"]["requestId"])):
+            over.set()
+
     async def note(response: httpx2.Response) -> None:
         if not _is_stream(response):
             await bounded(LONGEST_MESSAGE, response)
@@ -207,7 +221,7 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
             return
         exchange.refused = response.status_code if response.status_code >= 400 else None
         if exchange.refused is None:
-            await _bring_in_form(response)
+            await _bring_in_form(response, streams)
             return
         body = await response.aread()
         exchange.words = "" if body.lstrip().startswith(b"<") else body.decode("utf-8", "replace")  # no web page
@@ -219,7 +233,7 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins, partial(setattr, exchange, "unsigned"))
     options = client_options()
-    options["event_hooks"]["response"] = [note]
+    options["event_hooks"] = {"request": [end_stream], "response": [note]}
     async with httpx2.AsyncClient(headers=endpoint.headers, auth=auth, timeout=timeout, **options) as client:
         yield streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
 
@@ -229,11 +243,12 @@ def _is_stream(response: Any) -> bool:
     return response.is_success and response.request.method != "DELETE" and kind.startswith("text/event-stream")
 
 
-async def _bring_in_form(response: Any) -> None:
+async def _bring_in_form(response: Any, streams: WeakValueDictionary[Any, Event]) -> None:
     """Bring the answer to a request in a form that the protocol allows, whether it is JSON or an event stream."""
     asked = json.loads(await response.request.aread()).get("id")
     if _is_stream(response):
-        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked)
+        over = streams[asked] = Event()
+        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked, over)
     elif not response.headers.get("content-type", "").lower().startswith("text/html"):
         response.headers["content-type"] = "application/json"
         response.aiter_bytes = partial(_answer_in_form, response.aiter_bytes(), asked)
@@ -250,10 +265,11 @@ async def _answer_in_form(parts: AsyncIterator[bytes], asked: int | str | None) 
     yield answer.encode()
 
 
-async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:
-    """Yield an event stream with messages in form."""
-    pending = ""
-    async for part in parts:
+async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None, over: Event) -> AsyncGenerator[str]:
+    """Yield an event stream with messages in form, until it is ``over``."""
+    pending, part = "", "first"
+    while part and not over.is_set():
+        [part] = await unless(over.wait, partial(anext, parts, "")) or [""]
         seen = len(pending)
         pending += part
         if EVENT_END.search(pending, max(0, seen - LONGEST_END)):  # what was seen before is not searched again
@@ -263,6 +279,8 @@ async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) ->
         if len(pending) > LONGEST_MESSAGE:
             pending = f"data:{encoded(unreadable(f'it is longer than {LONGEST_MESSAGE:,} bytes', asked or 0))}"
             break
+    if over.is_set():  # with an answer, since the library would ask for the rest of a stream without one
+        pending = f"data:{encoded(unreadable('', asked or 0))}"
     yield _event_in_form(pending, asked)  # a last event may lack its blank line
 
 

@@ -71,8 +71,8 @@ RELIST_SECONDS = 2.0
 """The most seconds that the answer to a call waits for a new list of tools that its server has announced."""
 EXTRAS_SECONDS = 3.0
 """The most seconds that a start waits for a list of prompts or resources. The server's tools work without it."""
-CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
-"""Notifications that the server's tools or resources have changed."""
+CHANGED = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
+"""Notifications that the server's tools, resources or prompts have changed."""
 
 CLOSED = "Connection closed"
 """The client library's message for a closed connection."""
@@ -107,8 +107,6 @@ class ServerCallError(ToolError):
 
     def __init__(self, server: str, problem: str, *, lost: bool = False, taken: bool = True) -> None:
         super().__init__(f"MCP server {server!r} {problem}")
-        self.server = server
-        self.problem = problem
         self.lost = lost
         self.taken = taken
 
@@ -278,15 +276,12 @@ class ServerConnection:
                 if self._place.is_attended:
                     handlers["elicitation_callback"] = self._elicit
                 async with Client(usable, mode=mode, client_info=info, **handlers) as client:
-                    before = self.tools
-                    self.tools, self.state.resources = await self._list_offers(client)
+                    is_changed = await self._list_offers(client)
                     self.instructions = client.instructions or ""
-                    self.prompts = await self._list_extra("prompts", list_prompts(client, self._refused))
-                    self.state.unusable = tuple(self._refused)
                     start_scope.deadline, started = math.inf, True
                     self._client = client
                     self._set_status(ServerStatus.READY)
-                    yield before != self.tools
+                    yield is_changed
         if start_scope.cancelled_caught and not started:
             raise TimeoutError
 
@@ -324,9 +319,8 @@ class ServerConnection:
             while self._stale and self._client is not None and not self._closing:
                 self._stale = False
                 with anyio.fail_after(self.config.startup_timeout_sec):
-                    tools, resources = await self._list_offers(self._client)
-                if (tools, resources) != (self.tools, self.state.resources):
-                    self.tools, self.state.resources = tools, resources
+                    is_changed = await self._list_offers(self._client)
+                if is_changed:
                     await self._notify_change()
             if self._relisted is not None:
                 self._relisted.set()
@@ -336,14 +330,17 @@ class ServerConnection:
         if self.on_change is not None:
             await self.on_change()
 
-    async def _list_offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
-        """Return the tools to offer, and the number of resources, which one more tool reads."""
+    async def _list_offers(self, client: Client) -> bool:
+        """List the tools, resources, which one more tool reads, and prompts. Return whether they have changed."""
+        before = self.tools, self.state.resources, self.prompts
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
-        resources = len(await self._list_extra("resources", list_resources(client, self._refused)))
+        self.state.resources = len(await self._list_extra("resources", list_resources(client, self._refused)))
+        self.prompts = await self._list_extra("prompts", list_prompts(client, self._refused))
+        reads = READ_RESOURCE not in {tool.name for tool in tools} and self._allows(READ_RESOURCE)
+        self.tools = (*tools, *([resource_tool(self.name)] if reads and self.state.resources else []))
         self.state.unusable = tuple(self._refused)
-        reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
-        return (*tools, *([resource_tool(self.name)] if reads else [])), resources
+        return before != (self.tools, self.state.resources, self.prompts)
 
     async def _list_extra(self, what: str, asked: Awaitable[tuple[T, ...]]) -> tuple[T, ...]:
         try:
@@ -404,8 +401,10 @@ class ServerConnection:
         return text_of_prompt(await self._request(prompt, lambda client: client.get_prompt(prompt, dict(arguments))))
 
     async def list_resources(self) -> tuple[str, ...]:
-        """Return a line for each resource of the server. Raises as ``prompt_text`` does."""
-        return await self._request("resources/list", lambda client: list_resources(client, []))
+        """Return a line for each resource of the server, and for what is not listed. Raises as ``prompt_text`` does."""
+        left_out: list[str] = []
+        found = await self._request("resources/list", lambda client: list_resources(client, left_out))
+        return (*found, *(f"[not listed: {one}]" for one in dict.fromkeys(left_out)))
 
     async def read_resource(self, uri: str, ask: UserInput | None = None) -> ReadResourceResult:
         """Return a resource. ``ask`` is as in ``call``. Raises as ``prompt_text`` does."""

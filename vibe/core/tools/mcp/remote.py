@@ -107,13 +107,18 @@ MOST_PAGES = 100
 
 
 Page = TypeVar("Page", bound="PaginatedResult")
+Entry = TypeVar("Entry")
 
 
-async def pages(ask: Callable[[str | None], Awaitable[Page]], refused: list[str]) -> AsyncGenerator[Page]:
-    """Yield the pages of a list. ``ask`` fetches one by its cursor, the first by None.
+async def pages(
+    offered: object, ask: Callable[[str | None], Awaitable[Page]], refused: list[str]
+) -> AsyncGenerator[Page]:
+    """Yield the pages of a list, if a server has ``offered`` one. ``ask`` fetches one by its cursor, the first by None.
 
     ``refused`` gets a sentence if there are more than are read.
     """
+    if offered is None:
+        return
     cursor, seen = None, {None, ""}
     for _ in range(MOST_PAGES):
         page = await ask(cursor)
@@ -122,6 +127,13 @@ async def pages(ask: Callable[[str | None], Awaitable[Page]], refused: list[str]
             return
         seen.add(cursor := page.next_cursor)
     refused.append(f"what follows on later pages of a list, of which only {MOST_PAGES} are read")
+
+
+def _first(found: Mapping[str, Entry], most: int, what: str, refused: list[str]) -> tuple[Entry, ...]:
+    """Return the first entries of a list. ``refused`` gets a sentence if there are more."""
+    if len(found) > most:
+        refused.append(f"{len(found) - most} of {len(found)} {what} {most}")
+    return tuple(found.values())[:most]
 
 
 def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:
@@ -144,19 +156,15 @@ async def list_tools(
     from mcp.types import PaginatedRequestParams
 
     tools: dict[str, RemoteTool] = {}
-    if client.server_capabilities.tools is None:
-        return ()
-    ask = client.session.list_tools
-    async for page in pages(lambda cursor: ask(params=PaginatedRequestParams(cursor=cursor)), refused):
+    offered, ask = client.server_capabilities.tools, client.session.list_tools
+    async for page in pages(offered, lambda cursor: ask(params=PaginatedRequestParams(cursor=cursor)), refused):
         for tool in (tool for tool in page.tools if allows(tool.name)):
             hints = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
             try:
                 tools.setdefault(tool.name, remote_tool(tool.name, tool.description, tool.input_schema, hints))
             except ValueError as error:
                 refused.append(str(error))
-    if len(tools) > most:
-        refused.append(f"{len(tools) - most} of {len(tools)} tools, since its max_tools is {most}")
-    return tuple(tools[name] for name in sorted(tools)[:most])
+    return _first(dict(sorted(tools.items())), most, "tools, since its max_tools is", refused)
 
 
 READ_RESOURCE = "read_resource"
@@ -172,18 +180,18 @@ ABOUT_LENGTH = 200
 async def list_resources(client: Client, refused: list[str]) -> tuple[str, ...]:
     """Return a server's resources, then its resource templates, in its own order, as lines for a model to choose from.
 
-    Each begins with the uri. The uri of a template has names in braces to fill in. ``refused`` is as in ``pages``.
+    Each begins with the uri. The uri of a template has names in braces to fill in. ``refused`` gets a sentence if there
+    are more than are listed.
     """
-    if client.server_capabilities.resources is None:
-        return ()
     found: dict[str, str] = {}
-    async for page in pages(lambda cursor: client.list_resources(cursor=cursor), refused):
+    offered = client.server_capabilities.resources
+    async for page in pages(offered, lambda cursor: client.list_resources(cursor=cursor), refused):
         for listed in page.resources:
             _add(found, listed.uri, listed.title or listed.name, listed.mime_type, listed.description)
-    async for page in pages(lambda cursor: client.list_resource_templates(cursor=cursor), refused):
+    async for page in pages(offered, lambda cursor: client.list_resource_templates(cursor=cursor), refused):
         for listed in page.resource_templates:
             _add(found, listed.uri_template, listed.title or listed.name, listed.mime_type, listed.description)
-    return tuple(found.values())[:MOST_RESOURCES]
+    return _first(found, MOST_RESOURCES, "resources, since the most that are listed is", refused)
 
 
 def _add(found: dict[str, str], uri: str, *about: str | None) -> None:
@@ -227,11 +235,13 @@ class RemotePrompt(Struct, frozen=True, kw_only=True):
 
 
 async def list_prompts(client: Client, refused: list[str]) -> tuple[RemotePrompt, ...]:
-    """Return the prompts of a server whose names can be typed, sorted by name. ``refused`` is as in ``pages``."""
-    if client.server_capabilities.prompts is None:
-        return ()
+    """Return the prompts of a server whose names can be typed, sorted by name.
+
+    ``refused`` gets a sentence if there are more than are offered.
+    """
     found: dict[str, RemotePrompt] = {}
-    async for page in pages(lambda cursor: client.list_prompts(cursor=cursor), refused):
+    offered = client.server_capabilities.prompts
+    async for page in pages(offered, lambda cursor: client.list_prompts(cursor=cursor), refused):
         for listed in page.prompts:
             given = listed.arguments or []
             names = [listed.name, *(argument.name for argument in given)]
@@ -242,7 +252,7 @@ async def list_prompts(client: Client, refused: list[str]) -> tuple[RemotePrompt
                     arguments=tuple(argument.name for argument in given),
                     required=frozenset(argument.name for argument in given if argument.required),
                 )
-    return tuple(found[name] for name in sorted(found)[:MOST_PROMPTS])
+    return _first(dict(sorted(found.items())), MOST_PROMPTS, "prompts, since the most that are offered is", refused)
 
 
 def text_of_prompt(result: GetPromptResult) -> str:

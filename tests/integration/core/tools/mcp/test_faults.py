@@ -305,6 +305,25 @@ async def test_a_server_that_lists_too_much_offers_a_part_of_it(tmp_path: Path) 
     assert none.tools == ("none_echo",)
 
 
+async def test_more_resources_and_prompts_than_are_listed_are_told(tmp_path: Path) -> None:
+    capabilities: Any = {"tools": {}, "resources": {}, "prompts": {}}
+    resources = [{"uri": f"x://{number:04}", "name": "r"} for number in range(1_002)]
+    told: dict[str, Any] = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": capabilities},
+        "tools/list": {"tools": []},
+        "resources/list": {"resources": resources},
+        "resources/templates/list": {"resourceTemplates": []},
+        "prompts/list": {"prompts": [{"name": f"p{number:03}"} for number in range(203)]},
+    }
+    lines = {method: {"result": result} for method, result in told.items()}
+    async with running(tmp_path, faulty("says", json.dumps(lines))) as rig:
+        state, listed = rig.state("says"), (await rig.call("says_read_resource")).content.splitlines()
+
+    cut = "2 of 1002 resources, since the most that are listed is 1000"
+    assert state.unusable == (cut, "3 of 203 prompts, since the most that are offered is 200")
+    assert (len(listed), listed[0], listed[-1]) == (1_001, "x://0000  r", f"[not listed: {cut}]")
+
+
 class QuietHandler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  keeps stderr clean
         return
@@ -697,3 +716,35 @@ async def test_cancelling_a_run_closes_its_servers(tmp_path: Path) -> None:
 
     assert scope.cancelled_caught
     assert await anyio.to_thread.run_sync(left_over, mark) == []
+
+
+class Talkative(Forgetful):
+    """A server that answers a call with a stream that never ends, and sets ``left`` when nobody reads that any more."""
+
+    left: ClassVar[threading.Event]
+
+    def reply(self, status: int, data: bytes) -> None:
+        if b"done" not in data:
+            super().reply(status, data)
+            return
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        with suppress(OSError):
+            while not self.left.wait(0.02):
+                self.wfile.write(b"id: 1\ndata:\n\n")
+        self.left.set()
+
+
+async def test_the_stream_of_a_call_that_timed_out_is_not_read_on(tmp_path: Path) -> None:
+    left = threading.Event()
+    with served(type("Server", (Talkative,), {"left": left, "taken": []})) as port:
+        server = over_http("talks", f"http://127.0.0.1:{port}/mcp", tool_timeout_sec=0.5)
+        try:
+            async with running(tmp_path, server) as rig:
+                late = await rig.call("talks_pay")
+                was_left = await anyio.to_thread.run_sync(left.wait, 10)
+        finally:
+            left.set()
+    assert "did not answer pay within 0.5 s" in late.content
+    assert was_left

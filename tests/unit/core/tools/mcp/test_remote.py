@@ -102,6 +102,6 @@ async def test_pages_end_where_they_lead_back(cursors: list[str | None]) -> None
         return ListToolsResult(tools=[], next_cursor=(cursors * 99)[len(asked) - 1])
 
     refused: list[str] = []
-    assert len([page async for page in pages(ask, refused)]) == len(cursors)
+    assert len([page async for page in pages("offered", ask, refused)]) == len(cursors)
     assert refused == []
     assert asked == [None, *cursors[:-1]]
