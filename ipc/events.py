@@ -153,12 +153,16 @@ class ConversationClearedEvent(BaseEvent, frozen=True, kw_only=True, tag="conver
 
 
 class ConversationRewoundEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.rewound"):
-    """A conversation was rewound: messages from ``message_index`` on were removed and ``files`` were restored."""
+    """A conversation was rewound: messages from ``message_index`` on were removed and ``files`` were restored.
+
+    ``prompt`` is the text of the first message that was removed, if that was a prompt.
+    """
 
     message_index: int
     files: tuple[str, ...] = ()
     conversation_id: str = ""
     new_session_id: str = ""
+    prompt: str = ""
 
 
 # --- models ---------------------------------------------------------------------------------------------------

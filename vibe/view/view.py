@@ -368,9 +368,7 @@ def _new_conversation(view: View, _: RunView, event: _NewConversation) -> Change
         agent.changed.clear()
         text, code, index = ANEW, CLEARED, 0
     else:
-        prompts = (entry for entry in agent.entries.values() if entry.kind == "user")
-        prompt = next((entry.text for entry in prompts if entry.message_index == event.message_index), "")
-        text, code, index = back_to(prompt, len(event.files)), REWOUND, event.message_index
+        text, code, index = back_to(event.prompt, len(event.files)), REWOUND, event.message_index
         agent.transcript.drop_from(event.message_index)
         for path in event.files:
             agent.changed.pop(path, None)

@@ -186,7 +186,7 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
     started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", **first)
     told = [e.UserMessageEvent(text=text, message_index=index, **first) for index, text in enumerate("abc")]
     back = e.ConversationRewoundEvent(
-        message_index=1, files=("a.py", "b.py"), conversation_id="talk", new_session_id="two", **first
+        message_index=1, files=("a.py", "b.py"), prompt="b", conversation_id="talk", new_session_id="two", **first
     )
     on = e.UserMessageEvent(text="d", message_index=1, session_id="two")
     seen = view_of(started, *told, back, on)
@@ -228,7 +228,7 @@ def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it(
         tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, conversation_id="talk", session_id="two"
     )
     after = e.UserMessageEvent(text="6", message_index=3, session_id="two")
-    back = e.ConversationRewoundEvent(message_index=2, conversation_id="talk", session_id="two")
+    back = e.ConversationRewoundEvent(message_index=2, prompt="5", conversation_id="talk", session_id="two")
     started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", session_id="one")
     entries = view_of(started, *told, ended, after, back).agents["one"].entries.values()
     assert [(entry.text, entry.message_index) for entry in entries] == [

@@ -23,6 +23,7 @@ from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.rewind import RewindReport
 from vibe.core.session.write_turn import waits_told
+from vibe.core.told_files import split_files
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
@@ -208,6 +209,8 @@ class Conversation:
         """
         with self._busy():
             engine = self.setup.engine
+            there = self.session.transcript.messages[message_index : message_index + 1]
+            prompt = "".join(split_files(one.content)[0] for one in there if isinstance(one, UserMessage))
             point = (message_index, engine.environ, engine.own_places)
             rewind = partial(self.session.rewind, *point, files=files, chat=chat, only=only)
             async with self._parts.turn.held(waits_told(self._sink)) if files else nullcontext():
@@ -220,6 +223,7 @@ class Conversation:
                     files=changed,
                     conversation_id=self.conversation_id,
                     new_session_id=self.session_id,
+                    prompt=prompt,
                 )
                 self._sink.publish(event)
             elif changed:

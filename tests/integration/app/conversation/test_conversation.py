@@ -332,7 +332,7 @@ async def test_a_conversation_is_taken_back_in_place_with_the_files(rig: Rig) ->
 
     assert report.files.deleted == ("b.txt",)
     assert [message["content"].strip() for message in asked(rig, 3)] == ["hi", "hello", "what now?"]
-    assert [event.message_index for event in rig.seen(ConversationRewoundEvent)] == [2]
+    assert [(event.message_index, event.prompt) for event in rig.seen(ConversationRewoundEvent)] == [(2, "write b.txt")]
 
 
 async def test_a_conversation_is_summarised_on_request(rig: Rig) -> None:

@@ -277,14 +277,14 @@ async def test_where_more_came_at_once_than_is_kept_a_line_says_so() -> None:
 async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
     async with shown() as chat:
         chat.see(told("a", 0), answered("b", "1", 1), told("c", 2), CALL, ended(), answered("d", "2", 3))
-        chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT), told("e", 2))
+        chat.see(e.ConversationRewoundEvent(message_index=2, prompt="c", **CHAT), told("e", 2))
         chat.presenter.say('back to before "c"', "note")
         assert [text for _, text in chat.said] == ["a", "b", 'back to before "c"', "e", 'back to before "c"']
 
 
 async def test_what_the_view_has_just_noted_is_not_said_once_more() -> None:
     async with shown() as chat:
-        chat.see(told("a", 0), e.ConversationRewoundEvent(message_index=0, **CHAT))
+        chat.see(told("a", 0), e.ConversationRewoundEvent(message_index=0, prompt="a", **CHAT))
         chat.presenter.say('back to before "a"', "note")
         assert [text for _, text in chat.said] == ['back to before "a"']
 
@@ -305,6 +305,14 @@ async def test_what_was_resumed_can_be_taken_back_too() -> None:
         assert [text for _, text in chat.said] == ["old", "back to an earlier prompt"]
 
 
+async def test_of_what_was_resumed_and_is_taken_back_one_note_tells() -> None:
+    async with shown() as chat:
+        chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))
+        chat.see(e.ConversationRewoundEvent(message_index=2, prompt="x", **CHAT))
+        chat.presenter.say('back to before "x"', "note")
+        assert [text for _, text in chat.said] == ["old", "older", 'back to before "x"']
+
+
 SUMMARY = e.CompactEndEvent(tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, **CHAT)
 """Of messages 0 to 5, the last two have become 1 and 2."""
 
@@ -313,12 +321,12 @@ async def test_what_is_taken_back_after_a_summary_is_what_the_conversation_lost(
     async with shown() as chat:
         chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older")]))
         chat.see(told("2", 2), told("3", 3), told("4", 4), told("5", 5), SUMMARY)
-        chat.see(told("6", 3), told("7", 4), e.ConversationRewoundEvent(message_index=3, **CHAT))
+        chat.see(told("6", 3), told("7", 4), e.ConversationRewoundEvent(message_index=3, prompt="6", **CHAT))
         note = "summarised: 9 → 2 tok"
         kept = ["old", "older", "2", "3", "4"]
         assert [text for _, text in chat.said] == [*kept, "5", note, 'back to before "6"']
 
-        chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT))
+        chat.see(e.ConversationRewoundEvent(message_index=2, prompt="5", **CHAT))
         assert [text for _, text in chat.said] == [*kept, 'back to before "5"']
 
 

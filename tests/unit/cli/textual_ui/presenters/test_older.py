@@ -103,7 +103,7 @@ def test_the_entries_of_an_agent_are_read_from_a_part_of_a_journal(vibe_home: Pa
 
 def test_what_was_taken_back_or_cleared_is_not_among_them(vibe_home: Path) -> None:
     told = [e.UserMessageEvent(text=f"message {n}", message_index=n, session_id="chat") for n in range(4)]
-    back = e.ConversationRewoundEvent(message_index=2, session_id="chat")
+    back = e.ConversationRewoundEvent(message_index=2, session_id="chat", prompt="message 2")
     anew = e.ConversationClearedEvent(session_id="chat")
     events = written(vibe_home, *told[:2], anew, *told, back, e.UserMessageEvent(text="again", session_id="chat"))
 
