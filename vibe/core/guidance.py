@@ -28,7 +28,7 @@ from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE, PromptLibrary, filled, subagents_section
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from vibe.core.skills.command_files import CommandFiles
-from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager, SkillSources
+from vibe.core.skills.manager import INVOKED, LOADED, AgentSkills, SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.shell.errors import CommandStartError
@@ -150,9 +150,8 @@ class Guidance(Struct, frozen=True, kw_only=True):
         ``subagent`` describes it to hooks, and is None for the agent a person talks to. A resumed agent is restricted
         by the skills it had loaded in its ``conversation``.
         """
-        skills = AgentSkills(self.skills, self.parent_skills) if self.skills.available else None
-        if skills is not None:
-            skills.restore(loaded_skills(conversation))
+        skills = AgentSkills(self.skills, self.parent_skills)
+        skills.restore(loaded_skills(conversation))
         about = {"session_id": self.session_id, "cwd": str(root), "subagent": subagent}
         return CallGuidance(
             skills=skills,
@@ -325,14 +324,9 @@ def load_skills(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> SkillManag
         for name in (PROJECT_DIRECTORY, AGENTS_DIRECTORY)
         if (folder / name).resolve() != own
     ]
-    sources = SkillSources(
-        configured=tuple(map(Path, loaded.config.skill_paths)),
-        project=tuple(project),
-        user=(loaded.home / SKILLS, loaded.user_home / AGENTS_DIRECTORY / SKILLS),
-        enabled=loaded.config.enabled_skills,
-        disabled=loaded.config.disabled_skills,
-    )
-    return SkillManager(sources)
+    config, user = loaded.config, (loaded.home / SKILLS, loaded.user_home / AGENTS_DIRECTORY / SKILLS)
+    configured = [*map(Path, config.skill_paths)]
+    return SkillManager((*project, *user), configured, config.enabled_skills, config.disabled_skills)
 
 
 def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:

@@ -16,7 +16,7 @@ from vibe.core.instructions.memory import MemoryStore
 from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.instructions.system_prompt import COMMIT_SIGNATURE
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.skills.manager import LOADED, SkillManager, SkillSources
+from vibe.core.skills.manager import LOADED, SkillManager
 from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.manager import ToolManager
 
@@ -25,7 +25,7 @@ from vibe.core.tools.manager import ToolManager
 def skills(tmp_path: Path) -> SkillManager:
     write_skill(tmp_path / "skills", "look", tools="Read")
     write_skill(tmp_path / "skills", "find", tools="Read Grep")
-    return SkillManager(SkillSources(user=(tmp_path / "skills",)))
+    return SkillManager((tmp_path / "skills",))
 
 
 def loading(name: str, status: str = "ok") -> tuple[Message, Message]:
@@ -44,8 +44,6 @@ def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, ski
     guidance = Guidance(skills=skills)
     parent = guidance.for_agent(tmp_path, MemorySink(), {})
     child = guidance.for_subagents(parent).for_agent(tmp_path, MemorySink(), {})
-    assert parent.skills is not None
-    assert child.skills is not None
 
     child.skills.load("look")
     assert parent.restriction("grep", {}) is None
@@ -76,13 +74,13 @@ def test_a_skill_loaded_by_its_command_restricts_the_agent_that_goes_on(
 
 def test_a_started_skill_with_a_quote_in_its_name_is_read_off_a_conversation(tmp_path: Path) -> None:
     write_skill(tmp_path, "editor's", tools="Read")
-    desk = Guidance(skills=SkillManager(SkillSources(user=(tmp_path,)))).for_agent(tmp_path, MemorySink(), {})
-    assert list(loaded_skills([UserMessage(desk.prompt("/editor's choice"))])) == ["editor's"]
+    desk = Guidance(skills=SkillManager((tmp_path,))).for_agent(tmp_path, MemorySink(), {})
+    assert list(loaded_skills([UserMessage(desk.skills.invoked("/editor's choice"))])) == ["editor's"]
 
 
 def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
     desk = Guidance(skills=skills).for_agent(tmp_path, MemorySink(), {})
-    started = UserMessage(desk.prompt("/find it"))
+    started = UserMessage(desk.skills.invoked("/find it"))
     conversation = [started, *loading("look"), *loading("gone", status="error"), UserMessage("/look is no start")]
     assert list(loaded_skills(conversation)) == ["find", "look"]
 

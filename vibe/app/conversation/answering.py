@@ -141,7 +141,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             UsageError: there is no such command, or its file can't be used.
             EnvironmentFailure: the piped input can't be written to disk.
         """
-        text = self.own.taught.prompt(self.setup.engine.guidance.expand_command(prompt)) if expand else prompt
+        text = self.own.taught.skills.invoked(self.setup.engine.guidance.expand_command(prompt)) if expand else prompt
         full_text = with_piped(text, piped, self.outputs, self.kit.tools.masked)
         return with_mentioned_files(text, self.context.workspace, full_text) if expand else full_text
 

@@ -36,7 +36,6 @@ class AgentError(UsageError):
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"agent {name!r} {problem}")
-        self.name = name
 
 
 class BrokenAgentError(AgentError):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import ProjectContextConfig
@@ -131,9 +131,9 @@ class GitView(Struct, frozen=True, kw_only=True):
     """
 
     facts: str
-    branch: str | None
-    changes: int | None
-    paths: tuple[str, ...] | None
+    branch: str | None = None
+    changes: int | None = None
+    paths: tuple[str, ...] | None = None
 
 
 def git_view(loaded: LoadedConfig) -> GitView | None:
@@ -160,32 +160,24 @@ def git_view(loaded: LoadedConfig) -> GitView | None:
         found = [line for line in (commits or "").splitlines() if line.strip()]
         lines.append("Recent commits:" if found else "Recent commits: none")
         lines.extend(_plain(line) for line in found)
+    view = GitView(facts="\n".join(lines))
+    if entries is None:
+        return view
     prefix = Path(loaded.workdir.resolve()).relative_to(shelter.located.top).as_posix()
-    return GitView(
-        facts="\n".join(lines),
-        branch=None if entries is None else _branch(entries),
-        changes=None if entries is None else _changes(entries),
-        paths=None
-        if listed is None or entries is None
-        else _paths(listed, entries, "" if prefix == "." else f"{prefix}/"),
-    )
+    paths = None if listed is None else _paths(listed, entries, "" if prefix == "." else f"{prefix}/")
+    branch = _head(entries)
+    return structs.replace(view, branch="" if branch == DETACHED else branch, changes=_changes(entries), paths=paths)
 
 
 def _status(entries: Sequence[str]) -> list[str]:
-    branch = _head(entries)
     changes = _changes(entries)
     state = f"{changes} changed or new files" if changes else "clean"
-    return [f"Current branch: {_plain(branch)}", f"Status: {state}"]
+    return [f"Current branch: {_head(entries)}", f"Status: {state}"]
 
 
 def _head(entries: Sequence[str]) -> str:
     """Return the branch as git names it, or its words for none."""
-    return entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
-
-
-def _branch(entries: Sequence[str]) -> str:
-    head = _head(entries)
-    return "" if head == DETACHED else _plain(head)
+    return _plain(entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0])
 
 
 def _changes(entries: Sequence[str]) -> int:

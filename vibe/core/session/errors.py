@@ -45,7 +45,6 @@ class BrokenSessionError(UsageError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"the session in {path} can't be read: {problem}")
-        self.problem = problem
 
 
 class DamagedMetaError(BrokenSessionError):

@@ -94,32 +94,28 @@ _INTRODUCTION = (
 )
 
 
-class SkillSources(Struct, frozen=True, kw_only=True):
-    """The folders to search for skills, and the patterns that select them.
-
-    Among skills with the same name the first counts, in the order ``configured``, ``project``, ``user``. ``enabled``
-    and ``disabled`` are exact names, globs or ``re:`` patterns; ``disabled`` counts only if ``enabled`` is empty.
-    """
-
-    configured: tuple[Path, ...] = ()
-    project: tuple[Path, ...] = ()
-    user: tuple[Path, ...] = ()
-    enabled: tuple[str, ...] = ()
-    disabled: tuple[str, ...] = ()
-
-
 class SkillManager:
     """The skills of one workspace. Construction reads files: do it before the event loop starts or in a thread.
+
+    Among skills with the same name the first counts, and those in the ``configured`` folders come before the others.
+    ``enabled`` and ``disabled`` are exact names, globs or ``re:`` patterns; ``disabled`` counts only if ``enabled`` is
+    empty.
 
     Raises:
         ConfigError: a pattern is not valid.
     """
 
-    def __init__(self, sources: SkillSources | None = None) -> None:
-        sources = sources or SkillSources()
-        warnings: list[str] = []
-        found = _discover(sources, warnings)
-        dropped = left_out("skill", found, sources.enabled, sources.disabled, warnings)
+    def __init__(
+        self,
+        folders: Sequence[Path] = (),
+        configured: Sequence[Path] = (),
+        enabled: tuple[str, ...] = (),
+        disabled: tuple[str, ...] = (),
+    ) -> None:
+        gone = (folder for folder in configured if not os.path.isdir(folder))
+        warnings = [f"skill_paths: {str(folder)!r} is not a folder, correct it" for folder in gone]
+        found = _discover((*configured, *folders), warnings)
+        dropped = left_out("skill", found, enabled, disabled, warnings)
         self.available = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
         """The skills by name, sorted by name."""
         self.warnings = tuple(warnings)
@@ -179,13 +175,10 @@ def _entry(info: SkillInfo) -> str:
     )
 
 
-def _discover(sources: SkillSources, warnings: list[str]) -> dict[str, SkillInfo]:
+def _discover(folders: Sequence[Path], warnings: list[str]) -> dict[str, SkillInfo]:
     """Return all usable skills by name, with warnings about the others and about duplicates."""
     found: dict[str, SkillInfo] = {}
-    for folder in sources.configured:
-        if not os.path.isdir(folder):
-            warnings.append(f"skill_paths: {str(folder)!r} is not a folder, correct it")
-    for path in _files((*sources.configured, *sources.project, *sources.user)):
+    for path in _files(folders):
         try:
             parsed = parse_skill(path)
         except SkillFileError as error:
@@ -341,7 +334,7 @@ class AgentSkills(Struct, eq=False):
     that started this one; their restrictions apply here, too.
     """
 
-    manager: SkillManager
+    manager: SkillManager = field(default_factory=SkillManager)
     parent: AgentSkills | None = None
     _loaded: dict[str, tuple[str, ...] | None] = field(default_factory=dict[str, tuple[str, ...] | None])
 
@@ -361,20 +354,18 @@ class AgentSkills(Struct, eq=False):
         self._loaded[parsed.info.name] = parsed.info.allowed_tools
         return _instructions(parsed)
 
-    def invoked(self, prompt: str) -> str | None:
+    def invoked(self, prompt: str) -> str:
         """Load the skill that a slash command starts, and return the prompt for it; blocks.
 
-        Return None if ``prompt`` does not start a skill.
+        A prompt that does not start a skill is returned unchanged.
 
         Raises:
             SkillFileError: the skill can't be loaded.
         """
-        if not prompt.startswith("/"):
-            return None
-        word, _, rest = prompt[1:].partition(" ")
-        info = self.manager.commands.get(word.casefold())
+        word, _, rest = prompt.partition(" ")
+        info = self.manager.commands.get(word[1:].casefold()) if word.startswith("/") else None
         if info is None:
-            return None
+            return prompt
         request = rest.strip() or "Do what this skill is for."
         begun = INVOKED.format(name=repr(info.name))
         return f"{begun} Follow its instructions.\n\n{self._load(info.name)}\n\n{request}"

@@ -19,12 +19,12 @@ from vibe.core.skills.manager import AgentSkills
 class CallGuidance(Struct, kw_only=True):
     """Consulted by the executor before and after each call of one agent.
 
-    A field is None if there is nothing of its kind.
+    A field is None or empty if there is nothing of its kind.
 
     ``refused`` are tools that other agents have, but that the read-only ``profile`` of this one lacks.
     """
 
-    skills: AgentSkills | None = None
+    skills: AgentSkills = field(default_factory=AgentSkills)
     memory: AgentMemory | None = None
     hooks: HookRunner | None = None
     docs: NestedDocs | None = None
@@ -35,18 +35,7 @@ class CallGuidance(Struct, kw_only=True):
     @property
     def readable(self) -> tuple[Path, ...]:
         """Folders outside the workspace that the agent may read: those of its skills."""
-        skills = self.skills.manager.available.values() if self.skills is not None else ()
-        return tuple(info.path.parent.resolve() for info in skills)
-
-    def prompt(self, given: str) -> str:
-        """Return ``given`` with its skill loaded if it starts with the skill's slash command, else unchanged.
-
-        Reads files.
-
-        Raises:
-            UsageError: the skill's file can't be used.
-        """
-        return (self.skills.invoked(given) if self.skills is not None else None) or given
+        return tuple(info.path.parent.resolve() for info in self.skills.manager.available.values())
 
     def refusal(self, tool: str) -> str | None:
         """Return why a read-only agent is denied a tool, or None if it is not. Knows both names of a tool."""
@@ -57,7 +46,7 @@ class CallGuidance(Struct, kw_only=True):
 
     def restriction(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """Return why the agent's loaded skills don't allow a call, or None if they do."""
-        return self.skills.refusal(tool, arguments) if self.skills is not None else None
+        return self.skills.refusal(tool, arguments)
 
     async def before_call(self, call: HookCall) -> HookAnswer:
         """Return the hooks' answer to a call that is about to run."""
@@ -78,7 +67,7 @@ class CallGuidance(Struct, kw_only=True):
         """
         if self.docs is not None:
             self.docs.forget()
-        reminder = self.skills.reminder() if self.skills is not None else ""
+        reminder = self.skills.reminder()
         return (reminder,) if reminder else ()
 
     def take_notices(self) -> tuple[str, ...]:

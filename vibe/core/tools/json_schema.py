@@ -194,24 +194,14 @@ def _phrase(error: ValidationError) -> str:
     return text if closest is None else f"{text} (closest: {_shown(closest.absolute_path)}: {_cut(_text_of(closest))})"
 
 
-_KINDS = {
-    "array": "an array",
-    "boolean": "a boolean",
-    "integer": "an integer",
-    "null": "null",
-    "number": "a number",
-    "object": "an object",
-    "string": "a string",
-}
-
-
 def _text_of(error: ValidationError) -> str:
     """Return the message of an error, in plain words for a wrong type."""
     if error.validator != "type":
         return error.message
     wanted = cast("str | list[str]", error.validator_value)
     kinds = [wanted] if isinstance(wanted, str) else wanted
-    return f"{error.instance!r} is not {' or '.join(_KINDS.get(kind, kind) for kind in kinds)}"
+    named = (kind if kind == "null" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds)
+    return f"{error.instance!r} is not {' or '.join(named)}"
 
 
 def _shown(path: Iterable[str | int], root: str = "value") -> str:

@@ -71,25 +71,6 @@ class Bounds(Struct, frozen=True, kw_only=True):
         """
         return any(path == sealed or _is_same(path, sealed) for sealed in self.sealed)
 
-    def has_opened(self, path: Path, *, write: bool = False) -> bool:
-        """Return whether the user has opened a resolved path."""
-        return any(map(path.is_relative_to, self.writable if write else (*self.writable, *self.readable)))
-
-    def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
-        """Return whether a resolved path holds or may hold secrets, seen from a workspace with these ``roots``."""
-        if not write and any(map(path.is_relative_to, self.readable)):
-            return False
-        root = _innermost(path, (*roots, *self.writable))
-        return is_sensitive(_below(path, root)) or _is_in(self.hidden, path, root)
-
-    def is_control(self, path: Path, roots: Sequence[Path]) -> bool:
-        """Return whether writing to a resolved path decides what runs later. Reads the file system."""
-        root = _innermost(path, (*roots, *self.writable))
-        if is_control(_below(path, root)) or _is_in(self.startup, path, root):
-            return True
-        places = (place for root in roots for place in (*_linked_control(root), *map(_real, control_paths(root))))
-        return any(map(path.is_relative_to, places))
-
 
 def glob_matches(name: str, glob: str) -> bool:
     """Return whether ``glob`` matches a path, in either Unicode form, or names a folder above it.
@@ -224,12 +205,15 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path is open to reading (or to writing, ``writes`` aside)."""
-        inside = any(map(resolved.is_relative_to, self._roots(write=write)))
-        return inside or self.bounds.has_opened(resolved, write=write)
+        opened = (*self.bounds.writable, *(() if write else self.bounds.readable))
+        return any(map(resolved.is_relative_to, (*self._roots(write=write), *opened)))
 
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path holds secrets, or looks like it."""
-        return self.bounds.is_secret(resolved, self._roots(write=write), write=write)
+        if not write and any(map(resolved.is_relative_to, self.bounds.readable)):
+            return False
+        root = _innermost(resolved, (*self._roots(write=write), *self.bounds.writable))
+        return is_sensitive(_below(resolved, root)) or _is_in(self.bounds.hidden, resolved, root)
 
     def is_unread(self, resolved: Path, written: str = "") -> bool:
         """Return whether ``read_file`` may never read a resolved path."""
@@ -241,8 +225,13 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
     def is_control(self, resolved: Path) -> bool:
-        """Return whether writing to a resolved path decides what runs later."""
-        return self.bounds.is_control(resolved, self._roots(write=True))
+        """Return whether writing to a resolved path decides what runs later. Reads the file system."""
+        roots = self._roots(write=True)
+        root = _innermost(resolved, (*roots, *self.bounds.writable))
+        if is_control(_below(resolved, root)) or _is_in(self.bounds.startup, resolved, root):
+            return True
+        places = (place for root in roots for place in (*_linked_control(root), *map(_real, control_paths(root))))
+        return any(map(resolved.is_relative_to, places))
 
     def _roots(self, *, write: bool) -> tuple[Path, ...]:
         return (self.root, *self.extra_roots, *(() if write else self.read_roots))
@@ -301,8 +290,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         """Return the resolved folder at ``path``, for listing or searching it.
 
         Raises:
-            PathError: it is outside the workspace, or can't be resolved.
-            PathError: it is missing, not readable, or not a folder.
+            PathError: it is outside the workspace, missing, not readable, or not a folder.
         """
         folder = self.readable(path)
         if not S_ISDIR(status_of(folder, self.relative(folder)).st_mode):

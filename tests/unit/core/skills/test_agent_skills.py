@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources, permits
+from vibe.core.skills.manager import AgentSkills, SkillManager, permits
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def desk(tmp_path: Path) -> AgentSkills:
     write_skill(tmp_path, "look", tools="Read Grep", body="Look around.")
     write_skill(tmp_path, "read", tools="read_file bash")
     (tmp_path / "look" / "scripts").mkdir()
-    return AgentSkills(SkillManager(SkillSources(user=(tmp_path,))))
+    return AgentSkills(SkillManager((tmp_path,)))
 
 
 def test_loading_gives_the_instructions_and_where_they_are(desk: AgentSkills, tmp_path: Path) -> None:
@@ -57,7 +57,6 @@ def test_a_resumed_conversation_is_restricted_again(desk: AgentSkills) -> None:
 
 def test_a_slash_command_becomes_the_skill_and_the_request(desk: AgentSkills) -> None:
     told = desk.invoked("/look at the tests")
-    assert told is not None
     assert told.endswith("at the tests")
     assert "Look around." in told
     assert desk.refusal("bash", {}) is not None
@@ -65,7 +64,7 @@ def test_a_slash_command_becomes_the_skill_and_the_request(desk: AgentSkills) ->
 
 @pytest.mark.parametrize("prompt", ["look at it", "/unknown thing", "/", "/usr/bin is full"])
 def test_other_prompts_stay_as_they_are(desk: AgentSkills, prompt: str) -> None:
-    assert desk.invoked(prompt) is None
+    assert desk.invoked(prompt) == prompt
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.manager import MAX_LIST, NoSuchSkillError, SkillManager, SkillSources
+from vibe.core.skills.manager import MAX_LIST, NoSuchSkillError, SkillManager
 
 
 def manager(*folders: Path, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()) -> SkillManager:
-    return SkillManager(SkillSources(project=folders, enabled=enabled, disabled=disabled))
+    return SkillManager(folders, enabled=enabled, disabled=disabled)
 
 
 def test_the_first_skill_of_a_name_stays_and_the_other_is_said(tmp_path: Path) -> None:
     kept = write_skill(tmp_path / "project", "deploy")
     lost = write_skill(tmp_path / "user", "deploy")
-    found = SkillManager(SkillSources(project=(tmp_path / "project",), user=(tmp_path / "user",)))
+    found = SkillManager((tmp_path / "project", tmp_path / "user"))
 
     assert found.get("deploy").path == kept
     assert found.warnings == (f"two skills are called 'deploy': {kept} is used, not {lost}",)
@@ -61,7 +61,7 @@ def test_a_pattern_that_matches_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_configured_folder_that_is_missing_is_said(tmp_path: Path) -> None:
-    found = SkillManager(SkillSources(configured=(tmp_path / "gone",)))
+    found = SkillManager(configured=(tmp_path / "gone",))
     assert found.warnings == (f"skill_paths: '{tmp_path}/gone' is not a folder, correct it",)
 
 

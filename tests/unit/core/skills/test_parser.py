@@ -16,7 +16,6 @@ from vibe.core.skills.manager import (
     NoSuchSkillError,
     SkillFileError,
     SkillManager,
-    SkillSources,
     parse_skill,
     split_tools,
 )
@@ -195,9 +194,9 @@ def test_a_skill_may_be_for_people_alone(tmp_path: Path, value: str, hidden: boo
     path = tmp_path / "x" / "SKILL.md"
     path.parent.mkdir()
     path.write_text(f"---\nname: x\ndescription: d\ndisable-model-invocation: {value}\n---\nBody\n")
-    skills = AgentSkills(SkillManager(SkillSources(project=(tmp_path,))))
+    skills = AgentSkills(SkillManager((tmp_path,)))
     assert ("<name>x<" in skills.manager.prompt_section()) is not hidden
-    assert "Body" in (skills.invoked("/x now") or "")
+    assert "Body" in skills.invoked("/x now")
     with pytest.raises(NoSuchSkillError) if hidden else nullcontext():
         skills.load("x")
 
@@ -206,4 +205,4 @@ def test_skills_are_found_in_folders_of_folders(tmp_path: Path) -> None:
     for place in ("a", "eng/b", "eng/deep/c", "eng/deep/too/d", "a/inner"):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / place / "SKILL.md").write_text(f"---\nname: {place[-1]}\ndescription: d\n---\n")
-    assert list(SkillManager(SkillSources(project=(tmp_path,))).available) == ["a", "b", "c"]
+    assert list(SkillManager((tmp_path,)).available) == ["a", "b", "c"]

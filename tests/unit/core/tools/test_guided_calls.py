@@ -14,7 +14,7 @@ from vibe.core.guidance import ShellHooks
 from vibe.core.hooks.runner import Hook, HookEvent, HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
-from vibe.core.skills.manager import AgentSkills, SkillManager, SkillSources
+from vibe.core.skills.manager import AgentSkills, SkillManager
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.discovery import ToolSources
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
@@ -33,7 +33,7 @@ class Guided:
         self.traffic = Traffic()
         self.sink = MemorySink()
         self.guidance = CallGuidance(docs=NestedDocs(root=root, origin=root, trusts=lambda _: True))
-        self.guidance.skills = AgentSkills(SkillManager(SkillSources(user=(root / "skills",))))
+        self.guidance.skills = AgentSkills(SkillManager((root / "skills",)))
         self.messages: list[ToolMessage] = []
         tables = {"look": {"denylist": ["forbidden"]}}
         self.executor = ToolExecutor(
