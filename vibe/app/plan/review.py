@@ -76,7 +76,7 @@ class PlanReview:
     """
 
     def __init__(self, host: Host, reference: str) -> None:
-        folder = find_plan(host.home, reference)
+        folder = self.folder = find_plan(host.home, reference)
         self.plan_id = folder.plan_id
         loaded, self._state = current_state(folder)
         self.goal = loaded.plan.goal

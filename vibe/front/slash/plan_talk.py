@@ -61,6 +61,7 @@ class PlanTalk(Struct, kw_only=True):
     shows_planning: bool = False
     session: PlanSession | None = None
     """The running plan, or None."""
+    _last: str = ""
     is_taken: bool = False
     """Whether a plan is proposed or running."""
     revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
@@ -91,6 +92,11 @@ class PlanTalk(Struct, kw_only=True):
             raise UsageError("one plan at a time: /pause the open one first")
 
     @property
+    def latest(self) -> str:
+        """The id of the plan that runs or ran last, in whatever folder; blank if none did, or it has not started."""
+        return self._last if self.session is None else self.session.plan_id or ""
+
+    @property
     def running(self) -> PlanSession:
         """The running plan.
 
@@ -108,7 +114,7 @@ class PlanTalk(Struct, kw_only=True):
         try:
             yield
         finally:
-            self.session = None
+            self.session, self._last = None, session.plan_id or self._last
             self._has_paused.set()
 
     async def until_interrupted(self, work: Callable[[], Awaitable[R]]) -> R | None:

@@ -23,7 +23,9 @@ from tests.integration.app.conversation.conftest import Rig
 from tests.integration.app.conversation.scripted_talk import ScriptedTalk, talking
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
+from vibe.cli.textual_ui.screens.review_screen import ReviewScreen, review_changes
 from vibe.front.slash import plan_proposal
+from vibe.front.slash.command import TypedCommand
 from vibe.front.slash.commands import plan as acts
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.system.errors import UsageError
@@ -81,6 +83,16 @@ async def test_the_demonstration_needs_no_model_and_is_as_slow_as_it_is_told(
         assert monotonic() - began > 1.5 * 1.8  # the turns of the longest path take that long
         assert rig.server.requests == []
         assert not (rig.folder / "textkit").exists()
+        assert "slugify: Write slugify() (completed)" in await talk.do("/plan status")
+        assert "report.html" in await talk.do("/report")
+        seen: list[ReviewScreen] = []
+
+        async def look(screen: ReviewScreen) -> bool:
+            seen.append(screen)
+            return False
+
+        await review_changes(look, talk, TypedCommand(name="review"))
+        assert seen, "although its files are in another folder"
 
 
 async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from ipc.events import PlanToldEvent, ReviewComment
-from planner.store.folder import find_plan, plans_in
+from planner.store.folder import plans_in
 from subagents.step.prompts import told_message
 from vibe.app.plan.review import ChangedFile, FileState, PlanReview, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
@@ -346,7 +346,7 @@ async def review_changes(ask: Ask, talk: Talk, typed: TypedCommand) -> None:
     plan = await to_thread.run_sync(PlanReview, talk.runtime.host, meant)
     if not plan.changes:
         raise UsageError(f"plan {plan.plan_id}: no recorded step changed a file")
-    await _judge(ask, plan, find_plan(talk.runtime.host.home, plan.plan_id).path, partial(_send_of_plan, talk, plan))
+    await _judge(ask, plan, plan.folder.path, partial(_send_of_plan, talk, plan))
 
 
 async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: Send) -> None:
@@ -370,8 +370,8 @@ async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: S
 
 def _plan_here(talk: Talk) -> tuple[str, bool]:
     """Return the id of the running or else the latest plan, or blank, and whether it is as new as the conversation."""
-    if talk.plans.session is not None:
-        return talk.plans.session.plan_id or "", True
+    if latest := talk.plans.latest:
+        return latest, True
     folder = next(plans_in(talk.runtime.host.home, str(talk.opening.workdir)), None)
     began = min(talk.asked_at.values(), default=0.0)
     return ("", False) if folder is None else (folder.plan_id, folder.settings().created >= began)

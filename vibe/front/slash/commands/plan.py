@@ -38,16 +38,14 @@ BARE = "/plan GOAL proposes a plan, and you say whether it runs, for example: /p
 
 
 async def plan_meant(talk: Talk, reference: str = "") -> PlanFolder:
-    """Return the folder of the plan with this id, or by default of the running plan, or else the last one here.
+    """Return the folder of the plan with this id, by default of the plan that runs or ran last here.
 
     Raises:
         UsageError: there is no such plan, or several match.
     """
-    running = talk.plans.session
-    if not reference and running is not None:
-        if running.plan_id is None:
-            raise UsageError("the plan is about to start: try again in a moment")
-        reference = running.plan_id
+    reference = reference or talk.plans.latest
+    if not reference and talk.plans.session is not None:
+        raise UsageError("the plan is about to start: try again in a moment")
     return await to_thread.run_sync(_found, talk.runtime.host.home, talk.opening.workdir, reference)
 
 
