@@ -80,11 +80,11 @@ class EventsLostError(IpcError):
     """Events, in ``ranges`` of their numbers, were announced, but the journal they should be in doesn't hold them."""
 
     def __init__(self, source: str, ranges: Sequence[tuple[int, int]], journal: Path | None) -> None:
-        lost = one_line(" and ".join(f"{first} to {last}" for first, last in ranges), 200)
-        where = f"its journal {journal} does not hold them" if journal else "its journal can't be read from here"
-        super().__init__(
-            f"run {source} ended and events {lost} are lost: {where}; check its machine for a full or failing disk"
-        )
+        numbers = (f"{first}" if first == last else f"{first} to {last}" for first, last in ranges)
+        lost = one_line(" and ".join(numbers), 200)
+        what = f"event {lost} is" if lost.isdecimal() else f"events {lost} are"
+        where = f"its journal {journal} is incomplete" if journal else "its journal can't be read from here"
+        super().__init__(f"run {source} ended and {what} lost: {where}; check its machine for a full or failing disk")
 
 
 def decoded(

@@ -219,8 +219,7 @@ class Attempt:
         except LinkError as error:
             self._verdict = _broken_off(error)
         except anyio.get_cancelled_exc_class():
-            stopped = StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
-            self._verdict = stopped
+            self._verdict = StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
             with anyio.move_on_after(LEAVE_SECONDS, shield=True), suppress(LinkError):
                 await self.server.send(CancelNow())
                 await self.server.serve(leaving=True)  # takes the last messages

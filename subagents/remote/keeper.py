@@ -89,8 +89,10 @@ class Keeper:
 def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
     """Write a part of a file that a worker sent into the run's folder of the step.
 
+    Of a file that is too large, such as a log, only the beginning is kept: the step itself may well be done.
+
     Raises:
-        LinkError: its name leads out of the folder, or it is too large.
+        LinkError: its name leads out of the folder.
         WorktreeError: the disk refuses.
     """
     path = folder / _checked(kept.name)
@@ -99,8 +101,7 @@ def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
         if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(folder)) or path.is_symlink():
             raise LinkError(f"a file outside the step's folder: {kept.name!r}")
         so_far = 0 if kept.is_new or not path.exists() else path.stat().st_size
-        if so_far + len(data) > MOST_FILE_BYTES:
-            raise LinkError(f"{kept.name!r} is larger than {MOST_FILE_BYTES} bytes")
+        data = data[: max(0, MOST_FILE_BYTES - so_far)]
         if kept.is_new:
             replace_file(path, data, sync=False)
         else:

@@ -224,7 +224,7 @@ async def test_a_run_whose_last_events_are_lost_says_so(vibe_home: Path) -> None
     await to_thread.run_sync(lambda: journal.write_bytes(journal.read_bytes()[:-9]))
     async with served(vibe_home) as client:
         shown = (await client.get("/api/runs/plan-1")).json()
-        assert "events 2 to 2 are lost" in shown["head"]["problem"]
+        assert "event 2 is lost" in shown["head"]["problem"]
         assert shown["steps"]["a"]["status"] == "pending"
 
 
@@ -238,7 +238,7 @@ async def test_a_run_that_lost_events_in_between_says_so_and_shows_the_others(vi
     await to_thread.run_sync(lambda: journal.write_bytes(lines[0] + lines[2]))
     async with served(vibe_home) as client:
         shown = (await client.get("/api/runs/plan-1")).json()
-        assert "events 2 to 2 are lost" in shown["head"]["problem"]
+        assert "event 2 is lost" in shown["head"]["problem"]
         assert shown["steps"]["a"]["status"] == "completed"
 
 

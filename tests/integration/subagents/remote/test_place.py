@@ -148,6 +148,25 @@ async def test_files_of_a_step_travel_in_pieces_both_ways_and_no_path_is_cut(
     assert places.largest < 10_000, "the order is not one frame with all of it"
 
 
+async def test_a_step_that_prints_more_than_is_kept_is_done_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subagents.remote.keeper.MOST_FILE_BYTES", 3_000)
+    rig = Rig(tmp_path).create(FILES)
+    place = WorkerPlace(tmp_path / "worker", environment())
+    await to_thread.run_sync(place.prepare)
+    run, places = RemoteRun(rig), OnePlace(place)
+    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
+
+    async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
+        result = await executor.run(worktree_task("s", command="seq 2000 | tee made"), NeverStop())
+    await place.close()
+
+    assert (result.outcome, result.detail) == (Outcome.COMPLETED, "")
+    assert rig.read("made").endswith("\n2000\n")
+    assert len((rig.step_folder("s") / "output.log").read_bytes()) == 3_000
+
+
 async def test_a_worker_whose_disk_is_full_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a", None, "b")
