@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, suppress
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -93,7 +93,9 @@ class Journal:
             if first > last:
                 return []
             if first > written:
-                return [line[:-1] for line in _fitting(self.unwritten[first - written - 1 : last - written], limit)]
+                lines = self.unwritten[first - written - 1 : last - written]
+                fitting = sum(size <= limit for size in accumulate(map(len, lines)))
+                return [line[:-1] for line in lines[: max(fitting, 1)]]
             start = self._offsets[first - 1]
             fitting = bisect_right(self._offsets, start + limit) - 1
             end = min(max(fitting, first), last, written)
@@ -247,13 +249,3 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
         if not line.endswith(b"\n") or b"\x00" in line:
             return
         yield line
-
-
-def _fitting(lines: list[bytes], limit: int) -> list[bytes]:
-    """Return the first lines that together fit in ``limit`` bytes, but at least one."""
-    size = 0
-    for number, line in enumerate(lines):
-        size += len(line)
-        if size > limit:
-            return lines[: max(number, 1)]
-    return lines

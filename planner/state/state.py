@@ -37,7 +37,8 @@ END_STATUS = {
     Outcome.LIMIT: StepStatus.FAILED,
 }
 _NO_RESULT = StepResult(outcome=Outcome.INTERRUPTED)
-_SPOILING = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
+SPOILING = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
+"""The statuses of steps that keep the plan from completing, unless they are tolerated."""
 COMPLETED: Final = StepStatus.COMPLETED
 IN_PROGRESS: Final = StepStatus.IN_PROGRESS
 PENDING: Final = StepStatus.PENDING
@@ -150,7 +151,7 @@ class StepState(Struct, kw_only=True):
     @property
     def spoils(self) -> bool:
         """True if this step keeps the plan from completing."""
-        return self.status in _SPOILING and not self.tolerated
+        return self.status in SPOILING and not self.tolerated
 
 
 class Unfolding(Struct, frozen=True):

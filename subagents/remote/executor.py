@@ -41,6 +41,7 @@ from subagents.step.local_executor import attempt_spending, has_begun
 from subagents.step.prompts import result_files
 from subagents.step.tamper_guard import RunClaims
 from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON
+from subagents.worktree.executor import refused
 from subagents.worktree.repository import Repository
 from subagents.worktree.worktree import Worktree
 from vibe.core.messages import Outcome, Spending, total_of
@@ -346,7 +347,4 @@ async def _send_parts(link: f.FrameLink, data: bytes) -> None:
 
 def _mergeable(result: StepResult, flaw: str) -> StepResult:
     """Return the result, or a failure if the step is done but can't be merged because of a ``flaw``."""
-    if not flaw or result.outcome is not Outcome.COMPLETED:
-        return result
-    detail = f"done, but can't be merged: {flaw}"
-    return structs.replace(result, outcome=Outcome.FAILED, reason="merge", detail=detail)
+    return refused(result, flaw) if flaw and result.outcome is Outcome.COMPLETED else result

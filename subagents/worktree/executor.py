@@ -20,7 +20,7 @@ from ipc.sink import EventSink
 from subagents.executor import KeptWork, StepExecutor, StepResult, StepTask, StopSignal, interrupted_by
 from subagents.step.local_executor import has_begun
 from subagents.worktree.apply import held, lock_repository
-from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
+from subagents.worktree.errors import WorktreeError, WorktreeRefusedError, name_some
 from subagents.worktree.lifecycle import ENDED, Phase, StepWorktree, WorktreePlace, WorktreeRecord
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
@@ -194,7 +194,7 @@ class WorktreeExecutor(Struct, eq=False):
             except WorktreeError as error:
                 if interrupted_by(error):
                     raise
-                result = _refused(result, error)
+                result = refused(result, error)
         return await self._with_lock(partial(step.drop, result=result))
 
     async def _merge(self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord) -> StepResult:
@@ -206,7 +206,7 @@ class WorktreeExecutor(Struct, eq=False):
                 raise
             record = await anyio.to_thread.run_sync(self._place.record, task.step_id) or record
             result = record.result or StepResult(outcome=Outcome.FAILED)
-            merged = await self._with_lock(partial(step.drop, result=_refused(result, error)))
+            merged = await self._with_lock(partial(step.drop, result=refused(result, error)))
         if isinstance(merged, StepResult):
             return merged
         result = merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is lost")
@@ -272,8 +272,8 @@ class WorktreeExecutor(Struct, eq=False):
                 resolved = await _shielded(partial(step.end_conflict, conflict, so_far))
                 self._announce(task, resolved, "resolved", files=tuple(conflict.paths))
                 return resolved
-        refused = _refused(so_far, MergeRefusedError(f"the {clash} are not resolved: {problem.splitlines()[0]}"))
-        return await self._with_lock(partial(step.drop, result=refused))
+        unresolved = refused(so_far, f"the {clash} are not resolved: {problem.splitlines()[0]}")
+        return await self._with_lock(partial(step.drop, result=unresolved))
 
     async def _repository(self) -> Repository:
         if self._opened is None:
@@ -344,10 +344,10 @@ def _paused(so_far: StepResult, last: StepResult) -> StepResult:
     return structs.replace(so_far, **ended, files_changed=())
 
 
-def _refused(result: StepResult, error: WorktreeError) -> StepResult:
+def refused(result: StepResult, problem: object) -> StepResult:
     """Return the result of a step that is done but can't be merged."""
     outcome, reason = (Outcome.LIMIT, "budget") if result.any_model else (Outcome.FAILED, "merge")
-    return structs.replace(result, outcome=outcome, reason=reason, detail=f"done, but can't be merged: {error}")
+    return structs.replace(result, outcome=outcome, reason=reason, detail=f"done, but can't be merged: {problem}")
 
 
 MOST_COMMITS = 20

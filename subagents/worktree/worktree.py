@@ -85,13 +85,8 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
     """Return the links that still exist, which don't belong to the step's work."""
-    return [workdir / name for name in share if _is_link_to(workdir / name, workspace / name)]
-
-
-def _is_link_to(link: Path, source: Path) -> bool:
-    with suppress(OSError):
-        return link.readlink() == source
-    return False
+    links = {workdir / name: workspace / name for name in share if os.path.islink(workdir / name)}
+    return [link for link, source in links.items() if link.readlink() == source]
 
 
 SEPARATOR = "======="

@@ -369,7 +369,7 @@ class RunTables:
         spoiling = {step.id for step in found.values() if step.state.spoils}
         if changed := (spoiling ^ self._spoiling) & found.keys():
             self._spoiling ^= changed
-            found |= {step.id: step for step in plan.steps.values() if not changed.isdisjoint(step.depends_on)}
+            found |= plan.below(changed)
         for step in [*found.values()]:
             pattern = pattern_of(plan, step)
             counts = None if pattern is None else self._items.get(pattern.id)

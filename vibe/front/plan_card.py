@@ -9,7 +9,7 @@ reads and writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from textwrap import wrap
 from typing import Final, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from ipc import events as e
 from planner.plan.expectation import times_to_come
 from planner.plan.status import items_text, status_text
-from planner.state.state import ONLY_REASON
+from planner.state.state import ONLY_REASON, SPOILING
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, chained, cut, fit, joined, spread
 from vibe.front.event_text import step_title
@@ -45,6 +45,8 @@ _NAMED_ITEM: Final = 26
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
 """With more open steps than this, the card doesn't show when steps are expected to run."""
+MOST_ABOVE: Final = 200
+"""The most steps whose dependencies are looked at for those that block one."""
 LEAST_WHY: Final = 12
 """Cells kept in the closing record for why a check failed, beside who fixed it."""
 _TIME: Final = 7
@@ -209,13 +211,8 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
-    lost = {step.id for step in plan.failed.values() if step.state.spoils}
-    open_steps = list[StepView]()
-    for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
-        if lost and not lost.isdisjoint(step.depends_on):
-            lost.add(step.id)
-        elif step.status not in FINAL and not step.items:
-            open_steps.append(step)
+    lost = plan.below({step.id for step in plan.failed.values() if step.state.spoils})
+    open_steps = [step for step in plan.steps.values() if not (step.id in lost or step.status in FINAL or step.items)]
     known = expected.steps
     of_lists = {step.id: known[step.pattern] for step in open_steps if step.pattern in known}
     expected = structs.replace(expected, steps={**known, **of_lists}) if of_lists else expected
@@ -425,16 +422,15 @@ def gates(step: StepView) -> Iterable[str]:
 def _waits_for(step: StepView, plan: PlanView) -> str:
     above = [each for each in step.depends_on if each in plan.steps and plan.steps[each].status not in FINAL]
     later = f"after {', '.join(above)}" if above else "queued" * (plan.status == "active" and plan.ended_at is None)
-    return held(step, plan) or one_line(later, 400)
+    return held(step, plan, 1) or one_line(later, 400)
 
 
-def held(step: StepView, plan: PlanView) -> str:
-    """Return what keeps a step from beginning, in words; blank if it began, or only its place in the plan does."""
-    order = step.state.outline.order
-    fulfilled = order.on if order else {}
-    above = [plan.steps[each].state for each in step.depends_on if each in plan.steps and each not in fulfilled]
-    lost = [f"{each.id} {each.status}" for each in above if each.spoils and step.status not in FINAL]
-    if lost:
+def held(step: StepView, plan: PlanView, most: int = MOST_ABOVE) -> str:
+    """Return what keeps a step from beginning, in words; blank if it began, or only its place in the plan does.
+
+    The dependencies of at most ``most`` steps, from it upwards, are looked at for those that block it.
+    """
+    if step.status not in FINAL and (lost := [f"{each.id} {each.status}" for each in _blocking(step, plan, most)]):
         return one_line(f"blocked: {', '.join(lost)}", 400)
     waits = step.waits
     if waits is not None and waits.waits_for == "files":
@@ -442,6 +438,21 @@ def held(step: StepView, plan: PlanView) -> str:
         why = "no `writes`" if any(order and order.writes is None for order in orders) else "same file"
         return one_line(f"waits for {', '.join(waits.step_ids)} ({why})", 400)
     return "tries again soon" if waits is not None and waits.waits_for == "retry" else ""
+
+
+def _blocking(step: StepView, plan: PlanView, most: int) -> list[StepView]:
+    """Return the steps that ended so that a step can't begin."""
+    found, seen = list[StepView](), {step.id}
+    waiting = [step] if any(plan.state.counts[status] for status in SPOILING) else []
+    for below in islice(waiting, most):  # it grows
+        order = below.state.outline.order
+        fulfilled = order.on if order else {}
+        names = [each for each in below.depends_on if each in plan.steps and not {each} & {*fulfilled, *seen}]
+        seen.update(names)
+        above = [plan.steps[each] for each in names]
+        found += (each for each in above if each.state.spoils)
+        waiting += (each for each in above if each.status not in FINAL)
+    return found
 
 
 def _silence(step: StepView, now: float) -> float:

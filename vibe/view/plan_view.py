@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
@@ -567,6 +567,14 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         if event.status in FINAL:
             self.progress_at = event.ts
         return [self.key, step.key, *keys]
+
+    def below(self, step_ids: AbstractSet[str]) -> dict[str, StepView]:
+        """Return the steps that depend on some, directly or through others."""
+        found: dict[str, StepView] = {}
+        for step in sorted(self.steps.values(), key=lambda step: step.depth) if step_ids else ():
+            if not (step_ids.isdisjoint(step.depends_on) and found.keys().isdisjoint(step.depends_on)):
+                found[step.id] = step
+        return found
 
     def _rebuild_steps(self) -> list[Key]:
         """Bring the views of the steps in line with the steps that the plan has now."""

@@ -121,7 +121,8 @@ def test_ids_of_any_kind_have_their_rows() -> None:
 
 def test_a_row_says_what_blocks_a_step_until_that_is_mended() -> None:
     fed, page = FedRun(), FakePage()
-    steps = (*plan("a", "b").steps, *plan("c", depends_on=("a", "b")).steps)
+    behind = (*plan("e", depends_on=("d",)).steps, *plan("d", depends_on=("c",)).steps)
+    steps = (*plan("a", "b").steps, *behind, *plan("c", depends_on=("a", "b")).steps)
     fed.hears([structs.replace(plan(), steps=steps), moved("c", 2, "blocked"), moved("a", 3), moved("b", 4)])
     fed.tables.update(1.0)
     page.take(fed.tables.table.commit(1))
@@ -130,12 +131,12 @@ def test_a_row_says_what_blocks_a_step_until_that_is_mended() -> None:
     fed.hears([moved("a", 5, "failed", "in_progress")])
     fed.tables.update(2.0)
     page.take(fed.tables.table.commit(2))
-    assert page.tables["run"]["step:c"]["doing"] == "blocked: a failed"
+    assert [page.tables["run"][f"step:{name}"]["doing"] for name in "cde"] == ["blocked: a failed"] * 3
 
     fed.hears([moved("a", 6, "pending", "failed")])
     fed.tables.update(3.0)
     page.take(fed.tables.table.commit(3))
-    assert page.tables["run"]["step:c"].get("doing") is None
+    assert [page.tables["run"][f"step:{name}"].get("doing") for name in "cde"] == [None] * 3
 
 
 def test_a_row_says_why_in_words_and_keeps_the_code() -> None:
