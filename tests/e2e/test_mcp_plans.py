@@ -166,6 +166,7 @@ def test_the_budget_of_the_call_holds_for_the_plan(unasked: Scene, workdir: Path
     result = unasked.served.call("plan_result", plan_id=begun.structured_content["plan_id"])
 
     assert (begun.structured_content["status"], result.structured_content["outcome"]) == ("failed", "limit")
+    assert "is failed: the budget is used up; " in text(begun)
 
 
 # --- what fails ---

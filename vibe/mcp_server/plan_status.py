@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
-from planner.plan.status import MARKS, PlanStatus, StepStatus, status_text
+from planner.plan.status import MARKS, PlanStatus, StepStatus, reason_text, status_text
 from planner.report.model import PlanReport, StepReportLine
 from planner.state.state import State, StepState
 from planner.store.current_plan import current_state
@@ -73,7 +73,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
 
     def _line(self, step: StepState) -> str:
         outline = step.outline
-        activity = self.doing.get(outline.id) or step.detail or step.reason or ""
+        activity = self.doing.get(outline.id) or step.detail or reason_text(step.reason)
         words = f"{MARKS[step.status.value]} {outline.id}: {outline.title} ({step.status.value}) {activity}"
         return one_line(words, LINE_LENGTH)
 
@@ -120,7 +120,7 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
     """
     pid = folder.holder()
     _, state = current_state(folder)
-    status, detail, advice = state.status.value, state.reason or "", "plan_result tells what it came to"
+    status, detail, advice = state.status.value, reason_text(state.reason), "plan_result tells what it came to"
     if state.status is PlanStatus.ACTIVE and pid is None:
         status = INTERRUPTED
     if state.status is PlanStatus.PAUSED:
@@ -201,8 +201,8 @@ def _result_text(report: PlanReport) -> str:
 
 
 def _step_text(step: StepReportLine) -> str:
-    why = f": {step.detail or step.reason}" if step.detail or (step.reason and step.reason != step.status) else ""
-    head = f"## {step.id}: {step.title} ({step.status}{why})"
+    why = step.detail or ("" if step.reason == step.status else reason_text(step.reason))
+    head = f"## {step.id}: {step.title} ({': '.join(filter(None, (step.status, why)))})"
     return "\n".join(part for part in (head, step.said.strip(), step.printed.strip()) if part)
 
 
