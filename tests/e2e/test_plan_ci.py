@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree as ET
+
+import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, command_step
 
@@ -64,10 +67,34 @@ def test_a_github_workflow_is_annotated_and_its_summary_added_to(vibe: VibeComma
     assert "s3cr3t-of-mine" not in summary
 
 
+WAITING = {"id": "ok", "question": "OK?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"budget": {"max_seconds": 0.3}}, "failed (the budget is used up)"),
+        ({"decisions": [WAITING]}, "paused (waits for a decision); continue with `vibe plan resume"),
+    ],
+    ids=["limit", "decision"],
+)
+def test_a_plan_that_ended_without_a_failed_step_is_no_success_for_the_service(
+    vibe: VibeCommand, write_plan: WritePlan, fields: dict[str, Any], said: str
+) -> None:
+    slow = command_step("slow", "sleep 30", **({"decision": "ok"} if "decisions" in fields else {}))
+    ended = vibe("plan", "run", write_plan(slow, **fields), "--report", "out.xml", "--report", "github")
+
+    suite = ET.fromstring((vibe.workdir / "out.xml").read_text())  # noqa: S314  we wrote it
+    assert ended.code in {4, 5}
+    assert [suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "1"]
+    (error,) = suite.findall("*/error")
+    assert error.attrib["message"].startswith(said)
+    assert f"::error title=plan {vibe.plan_ids()[0]}::{said}" in ended.err
+
+
 def test_records_of_ended_plans_are_deleted_and_no_others(vibe: VibeCommand, write_plan: WritePlan) -> None:
     vibe("plan", "run", write_plan(command_step("s", "true")))
-    decision = {"id": "ok", "question": "OK?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
-    vibe("plan", "run", write_plan(command_step("a", "true", decision="ok"), decisions=[decision]))
+    vibe("plan", "run", write_plan(command_step("a", "true", decision="ok"), decisions=[WAITING]))
     ended, paused = vibe.plan_ids()
 
     assert "would remove the record" in vibe("plan", "clean", "--all", "--records", "--dry-run").out
