@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
-from planner.plan.for_each import folded
-from planner.plan.model import Plan, StepStatus
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import StepStatus
 from planner.plan.status import MARKS, REUSED_MARK, reason_text
 from planner.report.formatting import (
     amount_text,
@@ -52,14 +51,14 @@ _HEAD = """<!doctype html>
 <main>"""
 
 
-def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
+def report_html(report: PlanReport, loaded: LoadedPlan) -> str:
     """Return the report as a page; all text in it is escaped."""
     title = f"{escaped_line(report.goal, 80)} – {escaped_line(report.plan_id)}"  # noqa: RUF001  a dash is meant
     parts = [
         *_header(report),
         *_limits(report),
         *_list("Warnings", "warnings", (escaped(warning) for warning in report.warnings)),
-        *_graph(report, plan, dag),
+        *_graph(report, loaded),
         *_timeline(report),
         *_list("Decisions", "", map(_decision, report.decisions)),
         *_revisions(report),
@@ -104,14 +103,13 @@ def _bar(share: float) -> str:
     return f'<span class="bar"><i class="{level}" style="width:{min(100.0, max(0.0, share * 100)):.1f}%"></i></span>'
 
 
-def _graph(report: PlanReport, plan: Plan, dag: Dag) -> Iterator[str]:
+def _graph(report: PlanReport, loaded: LoadedPlan) -> Iterator[str]:
     statuses = {step.id: StepStatus(step.status) for step in report.steps}
-    plan = folded(plan, statuses)
-    dag = Dag.build(plan.steps) if any(step.items for step in report.steps) else dag
+    shown = loaded.folded(statuses)
     reused = frozenset(step.id for step in report.steps if step.reused_from)
     yield "<section><h2>Graph</h2>"
     try:
-        drawing = inline_svg(plan, dag, Shown(statuses=statuses, reused=reused))
+        drawing = inline_svg(shown.plan, shown.dag, Shown(statuses=statuses, reused=reused))
         yield f'<div class="scroll" tabindex="0">{drawing}</div><p class="note">{escaped(counts_text(report))}</p>'
     except TooLargeToDrawError as error:
         yield f'<p class="note">{escaped(str(error))}</p>'

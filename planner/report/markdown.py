@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from planner.plan.for_each import folded
-from planner.plan.model import Plan, StepStatus
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import StepStatus
 from planner.plan.status import MARKS, REUSED_MARK, reason_text
 from planner.report.formatting import (
     amount_text,
@@ -32,12 +32,12 @@ MERMAID_STEPS = 200
 """The most steps in a Mermaid drawing; programs that render Mermaid fail soon beyond it."""
 
 
-def report_markdown(report: PlanReport, plan: Plan) -> str:
+def report_markdown(report: PlanReport, loaded: LoadedPlan) -> str:
     """Return the report as a Markdown document."""
-    return "\n".join(_lines(report, plan)).rstrip("\n") + "\n"
+    return "\n".join(_lines(report, loaded)).rstrip("\n") + "\n"
 
 
-def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
+def _lines(report: PlanReport, loaded: LoadedPlan) -> Iterator[str]:
     yield f"# {markdown_line(report.goal)}"
     yield f"\n**{markdown_line(standing(report))}**\n"
     yield from _table(("", ""), facts(report))
@@ -47,7 +47,7 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield "\n## Steps\n"
     yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.listed()))
     statuses = {step.id: StepStatus(step.status) for step in report.steps}
-    plan = folded(plan, statuses)
+    plan = loaded.folded(statuses).plan
     if len(plan.steps) <= MERMAID_STEPS:
         yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
     asked = report.decisions

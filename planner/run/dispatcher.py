@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, assert_never
 
 import anyio.lowlevel
 from anyio import to_thread
-from msgspec import convert, structs
+from msgspec import Struct, convert, field, structs
 
 from ipc import events as e
 from ipc.commands import Act, Cancel, Pause, Revise, Steer
@@ -38,7 +38,7 @@ from vibe.system.errors import UsageError, innermost
 AttemptT = TypeVar("AttemptT")
 
 
-class GroupCommit(Generic[AttemptT]):
+class GroupCommit(Struct, Generic[AttemptT], eq=False):
     """Passes attempts to ``commit``, which puts them on disk, in batches, one batch at a time.
 
     A batch takes the best attempts by rank, 0 first, and at most twice as many as the batch before. So when many steps
@@ -46,11 +46,10 @@ class GroupCommit(Generic[AttemptT]):
     others, and the disk is still flushed only a few times.
     """
 
-    def __init__(self, commit: Callable[[Sequence[AttemptT]], Awaitable[None]]) -> None:
-        self._commit = commit
-        self._waiting: list[tuple[int, int, AttemptT]] = []
-        self._order = itertools.count()
-        self._is_busy = False
+    _commit: Callable[[Sequence[AttemptT]], Awaitable[None]]
+    _waiting: list[tuple[int, int, AttemptT]] = field(default_factory=list["tuple[int, int, AttemptT]"])
+    _order: Iterator[int] = field(default_factory=itertools.count)
+    _is_busy: bool = False
 
     async def add(self, rank: int, attempt: AttemptT) -> None:
         """Have an attempt committed. The first call returns once all are; calls made in the meantime return at once.

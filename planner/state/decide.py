@@ -296,9 +296,8 @@ def _follow_attempt(
 
 def _finish_step(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
     """Return the fact that a step ends with this result."""
-    status = END_STATUS[result.outcome]
-    reason = reason_of(result) if status is StepStatus.FAILED else result.reason
-    return step_moved(state, step.outline.id, status, at, (reason, result.detail))
+    why = reason_of(result), result.detail
+    return step_moved(state, step.outline.id, END_STATUS[result.outcome], at, why)
 
 
 def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:

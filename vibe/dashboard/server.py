@@ -22,7 +22,7 @@ from ipc.errors import IpcError
 from ipc.registry import LATEST
 from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
-from vibe.app.plan.report import ReportFormat, read_report, render
+from vibe.app.plan.report import ReportFormat, render
 from vibe.app.watch.board import Board
 from vibe.app.watch.runs import Runs
 from vibe.dashboard.acting import BY, Actor
@@ -144,7 +144,7 @@ class Application:
         """Return the report of a plan as a page without any rights."""
         await self._desk.run(key)
         home, environ = self._host.home, self._host.environ
-        text = await _read(lambda: render(read_report(find_plan(home, key)), ReportFormat.HTML, environ))
+        text = await _read(lambda: render(find_plan(home, key), ReportFormat.HTML, environ))
         policy = {"content-security-policy": REPORT_POLICY}
         return Response(text.encode("utf-8", "replace"), headers=policy, media_type=MEDIA_TYPES[".html"])
 

@@ -146,7 +146,7 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
     Raises:
         BrokenPlanError: the folder can't be read.
     """
-    report = read_report(folder).report
+    report, _ = read_report(folder)
     text = cut(_result_text(report), most_characters)
     data: Document = {
         **fields(report, "plan_id", "status", "outcome"),

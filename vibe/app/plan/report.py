@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct, json
+from msgspec import json
 
 from planner.plan.loader import LoadedPlan
 from planner.report.build import ReportSources
@@ -50,15 +50,8 @@ class ReportFormat(StrEnum):
             raise UsageError(f"{flag} {name}: {how}") from None
 
 
-class ReadReport(Struct, frozen=True, kw_only=True):
-    """A report and the plan it is about, as the plan is now."""
-
-    report: PlanReport
-    loaded: LoadedPlan
-
-
-def read_report(folder: PlanFolder) -> ReadReport:
-    """Return the report of a plan that has ended, was abandoned, or is running. Reads files.
+def read_report(folder: PlanFolder) -> tuple[PlanReport, LoadedPlan]:
+    """Return the report of a plan that has ended, was abandoned, or is running, and the plan as it is now. Reads files.
 
     Raises:
         BrokenPlanError: a file of the folder is missing, or was changed so that it can't be read back.
@@ -79,21 +72,22 @@ def read_report(folder: PlanFolder) -> ReadReport:
             revisions=tuple(revision_agents(folder)),
             pid=pid,
         )
-        return ReadReport(report=sources.report(), loaded=loaded)
+        return sources.report(), loaded
 
 
-def render(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
-    """Return the report in a format, without the secrets that ``environ`` holds."""
+def render(folder: PlanFolder, form: ReportFormat, environ: Mapping[str, str]) -> str:
+    """Return the report of a plan in a format, without the secrets that ``environ`` holds; see ``read_report``."""
+    report, loaded = read_report(folder)
     masked = partial(redact, environ=environ)
     match form:
         case ReportFormat.HTML:
-            return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
+            return masked(report_html(report, loaded))
         case ReportFormat.MARKDOWN:
-            return masked(report_markdown(read.report, read.loaded.plan))
+            return masked(report_markdown(report, loaded))
         case ReportFormat.JUNIT:
-            return report_junit(read.report, masked)
+            return report_junit(report, masked)
         case ReportFormat.JSON:
-            return json.format(json.encode(read.report), indent=2).decode() + "\n"
+            return json.format(json.encode(report), indent=2).decode() + "\n"
 
 
 def write_report(folder: PlanFolder, path: Path, form: ReportFormat, environ: Mapping[str, str]) -> None:
@@ -103,7 +97,7 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, environ: Ma
         BrokenPlanError: the plan's folder can't be read back.
         EnvironmentFailure: the file can't be written.
     """
-    text = render(read_report(folder), form, environ)
+    text = render(folder, form, environ)
     with _writing(path, folder):
         put_file(path, text.encode())
 
@@ -115,12 +109,13 @@ def report_to_github(folder: PlanFolder, environ: Mapping[str, str], command: Ca
         BrokenPlanError: the plan's folder can't be read back.
         EnvironmentFailure: the summary can't be written.
     """
-    read = read_report(folder)
-    for line in github_annotations(read.report, partial(redact, environ=environ)):
+    report, loaded = read_report(folder)
+    masked = partial(redact, environ=environ)
+    for line in github_annotations(report, masked):
         command(line)
     if name := environ.get(SUMMARY_FILE):
         with _writing(Path(name), folder), Path(name).open("a", encoding="utf-8") as file:
-            file.write(render(read, ReportFormat.MARKDOWN, environ))
+            file.write(masked(report_markdown(report, loaded)))
 
 
 def _writing(path: Path, folder: PlanFolder) -> AbstractContextManager[None]:

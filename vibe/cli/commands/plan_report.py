@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.store.folder import find_plan
-from vibe.app.plan.report import ReportFormat, read_report, render, write_report
+from vibe.app.plan.report import ReportFormat, render, write_report
 from vibe.cli.environment import Arguments, CliEnvironment
 
 
@@ -15,4 +15,4 @@ def run(args: Arguments, env: CliEnvironment) -> None:
         form = form or ReportFormat.of_file("-o", args.file)
         write_report(folder, env.file_to_write("-o", args.file, folder.settings().origin), form, env.environ)
     else:
-        env.stdout.write(render(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
+        env.stdout.write(render(folder, form or ReportFormat.MARKDOWN, env.environ))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.report.html import report_html
 from tests.unit.planner.facts import finished, took_up
@@ -72,7 +73,8 @@ def pages() -> dict[str, str]:
 
 
 def page_of(report: Any, plan: Plan) -> str:
-    return report_html(report, plan, Dag.build(plan.steps))
+    loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test")
+    return report_html(report, loaded)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")

@@ -45,7 +45,7 @@ def test_what_a_killed_step_took_counts_although_it_was_removed(tmp_path: Path) 
 
 
 def test_the_report_lists_what_was_spent_besides_the_steps(tmp_path: Path) -> None:
-    report = read_report(killed_plan(tmp_path)).report
+    report, _ = read_report(killed_plan(tmp_path))
 
     assert [(each.what, each.step_id, each.spent.total_tokens) for each in report.other_spending] == [
         ("removed", "a", 120),

@@ -56,6 +56,10 @@ def done(at: float, step_id: str, result: StepResult = DONE, attempt: int = 1, *
     ]
 
 
+def loaded(plan: Plan) -> LoadedPlan:
+    return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test")
+
+
 def report_of(
     plan: Plan,
     facts: Sequence[Fact],
@@ -66,7 +70,7 @@ def report_of(
 ) -> PlanReport:
     state = fold(facts)
     if pid is None:
-        preview_next_run(state, LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test"))
+        preview_next_run(state, loaded(plan))
     else:
         align_steps(state, plan)
     return ReportSources(
@@ -139,7 +143,7 @@ def test_the_time_a_plan_took_is_told_although_the_clock_was_set_back_meanwhile(
 
     report = report_of(plan, [*records, PlanLeftEvent(ts=50.0, commit="c0ffee")])
 
-    assert "| Active time | 5.0 s |" in report_markdown(report, plan)
+    assert "| Active time | 5.0 s |" in report_markdown(report, loaded(plan))
 
 
 def test_an_unknown_price_is_unknown_in_the_sum() -> None:
@@ -148,7 +152,7 @@ def test_an_unknown_price_is_unknown_in_the_sum() -> None:
     report = report_of(plan, [took_up(1), started(1, "a"), started(1, "b"), *done(2, "a"), *done(3, "b", unknown)])
 
     assert report.spent.cost_usd is None
-    assert "price unknown" in report_markdown(report, plan)
+    assert "price unknown" in report_markdown(report, loaded(plan))
 
 
 def test_an_attempt_that_called_no_model_cost_nothing() -> None:
@@ -189,14 +193,14 @@ def test_checks_that_a_blocked_step_never_came_to_have_no_result() -> None:
     blocked = msgspec.structs.replace(DONE, outcome=Outcome.BLOCKED, reason="blocked")
     report = report_of(plan, [took_up(1), started(1, "a"), *done(2, "a", blocked)])
 
-    assert "- check without a result: make" in report_markdown(report, plan)
-    assert ">without a result: <code>make</code>" in report_html(report, plan, Dag.build(plan.steps))
+    assert "- check without a result: make" in report_markdown(report, loaded(plan))
+    assert ">without a result: <code>make</code>" in report_html(report, loaded(plan))
 
 
 def test_the_title_of_a_list_says_each() -> None:
     plan = make_plan([step("a", title="Fix ${item.path}", for_each=[{"path": "x.py"}])])
     report = report_of(plan, [took_up(1)])
-    markdown, page = report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))
+    markdown, page = report_markdown(report, loaded(plan)), report_html(report, loaded(plan))
 
     assert report.steps[0].title == "Fix each path"
     assert (markdown.count("Fix each path"), "item" in markdown) == (2, False)
@@ -216,8 +220,8 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
         "its run broke off while it was at work; resume to continue",
     )
     assert (stopped.status, stopped.outcome) == ("paused", "interrupted")
-    assert "running in process 42" in report_markdown(running, plan)
-    assert "vibe plan resume p1" in report_html(left, plan, Dag.build(plan.steps))
+    assert "running in process 42" in report_markdown(running, loaded(plan))
+    assert "vibe plan resume p1" in report_html(left, loaded(plan))
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
@@ -238,7 +242,7 @@ def test_people_read_why_in_words_and_programs_read_codes() -> None:
     report = report_of(
         plan, [took_up(1), *held, started(2, "a"), *failed, finished(PlanStatus.FAILED, reason="timeout", at=6)]
     )
-    page, text = report_html(report, plan, Dag.build(plan.steps)), report_markdown(report, plan)
+    page, text = report_html(report, loaded(plan)), report_markdown(report, loaded(plan))
     junit = report_junit(report, str)
 
     assert "**failed (out of time)**" in text
@@ -258,8 +262,8 @@ def test_the_output_of_a_failed_command_is_shown_once() -> None:
     bad = StepResult(outcome=Outcome.FAILED, reason="exit_code", detail="it failed", summary="boom", printed="boom")
     report = report_of(plan, [took_up(1), started(2, "a"), *done(3, "a", bad)])
 
-    assert report_html(report, plan, Dag.build(plan.steps)).count("boom") == 1
-    assert report_markdown(report, plan).count("boom") == 1
+    assert report_html(report, loaded(plan)).count("boom") == 1
+    assert report_markdown(report, loaded(plan)).count("boom") == 1
 
 
 def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
@@ -297,7 +301,7 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
         ("a", "write_file a.txt (2 bytes)"),
     ]
     assert "continued because on_failure is" in report.warnings[0]
-    for text in (report_markdown(report, plan), html.unescape(report_html(report, plan, Dag.build(plan.steps)))):
+    for text in (report_markdown(report, loaded(plan)), html.unescape(report_html(report, loaded(plan)))):
         for said in ("bash rm ", "replan", "nobody there to ask", "Mark it failed"):
             assert said in text
         assert "write_file write" not in text.replace("\\", "")
@@ -324,7 +328,7 @@ def test_what_revisions_took_out_of_the_plan_is_listed_as_it_was() -> None:
     ]
     report = report_of(plan, records)
     assert [each.id for each in report.removed_steps] == ["a", "c"]
-    for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
+    for text in (report_markdown(report, loaded(plan)), report_html(report, loaded(plan))):
         assert "No longer part of the plan" in text
         assert "failed after 1 attempt, removed by replan" in text
 
@@ -348,7 +352,7 @@ def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
     rows = [*report.steps, *report.other_spending]
     assert report.spent.total_tokens == sum(row.spent.total_tokens for row in rows) == 3450
     assert report.spent.cost_usd == pytest.approx(sum(row.spent.cost_usd or 0 for row in rows))
-    for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
+    for text in (report_markdown(report, loaded(plan)), report_html(report, loaded(plan))):
         assert "a: begun 2 times, then removed by a revision" in text
         assert "a: failed, replanned 1 time" in text
         assert "450 tokens in 1 call" in text
@@ -367,8 +371,8 @@ def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:
 
     assert (report.steps[0].reused_from, report.steps[0].attempts, report.steps[0].duration_s) == ("older", (), None)
     assert report.spent.calls == 2
-    assert "2 completed (1 reused)" in report_markdown(report, plan)
-    assert "is-completed is-reused" in report_html(report, plan, Dag.build(plan.steps))
+    assert "2 completed (1 reused)" in report_markdown(report, loaded(plan))
+    assert "is-completed is-reused" in report_html(report, loaded(plan))
 
 
 def test_budgets_show_what_was_used_of_them() -> None:
@@ -377,7 +381,7 @@ def test_budgets_show_what_was_used_of_them() -> None:
     report = report_of(plan, [took_up(1), started(2, "a"), *done(3, "a")])
 
     assert [(limit.unit, limit.used, limit.most) for limit in report.limits] == [("tokens", 1000, 4000)]
-    assert "width:25.0%" in report_html(report, plan, Dag.build(plan.steps))
+    assert "width:25.0%" in report_html(report, loaded(plan))
 
 
 def hostile_report() -> tuple[PlanReport, Plan]:
@@ -405,7 +409,7 @@ def hostile_report() -> tuple[PlanReport, Plan]:
 
 def test_nothing_a_plan_or_a_model_says_becomes_markup_in_html() -> None:
     report, plan = hostile_report()
-    text = report_html(report, plan, Dag.build(plan.steps))
+    text = report_html(report, loaded(plan))
     page = Page(text)
 
     assert {"script", "img", "iframe", "link", "object"}.isdisjoint(page.tags)
@@ -418,7 +422,7 @@ def test_nothing_a_plan_or_a_model_says_becomes_markup_in_html() -> None:
 
 def test_the_page_is_one_file_that_loads_nothing() -> None:
     report, plan = hostile_report()
-    text = report_html(report, plan, Dag.build(plan.steps))
+    text = report_html(report, loaded(plan))
 
     assert "default-src 'none'" in text
     assert re.findall(r"https?://[^\s\"'<]+", text) == ["http://www.w3.org/2000/svg"]
@@ -428,7 +432,7 @@ def test_the_page_is_one_file_that_loads_nothing() -> None:
 
 def test_nothing_a_plan_or_a_model_says_becomes_markup_in_markdown() -> None:
     report, plan = hostile_report()
-    text = report_markdown(report, plan)
+    text = report_markdown(report, loaded(plan))
     outside = re.sub(r"(?ms)^(`{3,})\w*$.*?^\1$", "", text)
 
     assert not re.search(r"(?<!\\)<script|(?<!\\)\]\(", outside)
@@ -452,7 +456,7 @@ def test_a_large_plan_has_a_page_without_a_drawing(size: int) -> None:
     records = [took_up(0)]
     for n in range(size):
         records += [started(n, f"s{n}"), *done(n + 1, f"s{n}")]
-    text = report_html(report_of(plan, records), plan, Dag.build(plan.steps))
+    text = report_html(report_of(plan, records), loaded(plan))
 
     assert "3,000 steps; a drawing shows at most 2,000" in text
     assert "The first 1,000 of 3,000 steps that ran." in text
