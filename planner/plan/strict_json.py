@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, cast
 
+from msgspec import Struct, field
+
 from planner.plan.diagnostics import Position, Problem, quoted
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -105,12 +107,12 @@ def _too_deep(path: JsonPath) -> Problem:
     return Problem(shown_path(path[:4]), f"is nested deeper than {MAX_DEPTH} levels")
 
 
-class _Reader:
+class _Reader(Struct):
     """Notes problems while ``json.loads`` runs; their places are found afterwards, and only if there are any."""
 
-    def __init__(self) -> None:
-        self.has_infinite = False
-        self._repeated_keys: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id(); the dict keeps that unique
+    has_infinite: bool = False
+    _repeated_keys: dict[int, tuple[dict[str, Any], list[str]]] = field(default_factory=dict[Any, Any])
+    """By ``id()``; the object in it keeps that unique."""
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

@@ -36,9 +36,8 @@ def report_junit(report: PlanReport, masked: Mask) -> str:
     if why := _why_not_done(report):
         case = ET.SubElement(suite, "testcase", name=f"plan {report.plan_id}", classname="vibe.plan", time="0.000")
         ET.SubElement(case, "error", message=_text(why, masked), type=report.reason or "")
-    suite.set("tests", str(len(suite)))
-    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(name, str(len(suite.findall(f"*/{kind}"))))
+    for name, found in (("tests", "*"), ("failures", "*/failure"), ("errors", "*/error"), ("skipped", "*/skipped")):
+        suite.set(name, str(len(suite.findall(found))))
     suite.set("time", f"{report.active_seconds:.3f}")
     ET.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"

@@ -493,8 +493,8 @@ def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at
 def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
     """Retry a step, and with it the dependants that have already run; one that waits for its retry starts at once."""
     if not state.is_run:
-        bare = structs.replace(command, message="", comments=())  # ``act_on_step`` adds the message
-        return retry_at_rest(state, c.Retry(bare), at)
+        # ``act_on_step`` adds the message.
+        return retry_at_rest(state, c.Retry(structs.replace(command, message="", comments=())), at)
     if step.left is Left.RETRYING and not step.attempt_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
     stale, busy = _steps_to_redo(schedule_of(state).loaded, state, [command.step_id])
