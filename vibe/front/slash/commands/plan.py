@@ -21,7 +21,7 @@ from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, plans_in
 from vibe.app.plan.commands import give, revise
 from vibe.app.plan.library import quickstart_file
-from vibe.app.plan.report import ReportFormat, read_report, render, write_report
+from vibe.app.plan.report import ReportFormat, render, write_report
 from vibe.front.cells import Line
 from vibe.front.picker import Picker, PickRow, wrapped
 from vibe.front.plan_graph import plan_text
@@ -81,7 +81,7 @@ async def report(talk: Talk, name: str) -> None:
     folder, environ = await plan_meant(talk), talk.runtime.host.environ
     if name:
         form = ReportFormat.of_file("/report", name)
-        text = await to_thread.run_sync(lambda: render(read_report(folder), form, environ))
+        text = await to_thread.run_sync(lambda: render(folder, form, environ))
         await save(talk, text.encode(), name)
     else:
         path = folder.path / "report.html"
