@@ -274,9 +274,12 @@ def typed_path(base: Path, text: str) -> Path:
 
 
 def text_of(path: Path, most: int = -1) -> str:
-    """Return a file's text, or its first ``most`` characters, whatever its bytes. Empty if it can't be read."""
+    """Return a file's text, or its first ``most`` characters, whatever its bytes. Empty if it can't be read.
+
+    A byte order mark, which some editors write, is no part of the text.
+    """
     with suppress(OSError), regular_file(path) as file:
-        return TextIOWrapper(file, "utf-8", "surrogateescape").read(most)
+        return TextIOWrapper(file, "utf-8-sig", "surrogateescape").read(most)
     return ""
 
 

@@ -175,6 +175,7 @@ async def test_there_is_one_answer(tmp_path: Path, way: str, pattern: str, place
 OPENED = (
     ({".gitignore": "*\n!*/\n!*.py\n"}, ["a.py", "src/a.py", "src/sub/a.py"]),
     ({".gitignore": "*\n!src/\n"}, []),
+    ({".gitignore": "\ufeffsrc/\r\n!b.txt\r\n"}, ["a.py", "b.txt"]),
     ({".gitignore": "/*\n!/src/\n"}, ["src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
     ({".gitignore": "src/**\n!src/b.txt\n"}, ["a.py", "b.txt", "src/b.txt"]),
     ({".gitignore": "src/\n", ".ignore": "!src/\n"}, ["a.py", "b.txt", "src/a.py", "src/b.txt", "src/sub/a.py", "src/sub/b.txt"]),
