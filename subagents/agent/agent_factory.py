@@ -12,7 +12,7 @@ from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.models import AgentProfile
 from vibe.core.guidance import AgentPrompt
-from vibe.core.middleware.reminders import GuidanceNotices, guidance_reminders, todo_reminders
+from vibe.core.middleware.reminders import GuidanceNotices, todo_reminders
 from vibe.core.session.folder import Transcript
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext
@@ -67,6 +67,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
     """
     traits = {name: getattr(own, name) for name in AgentTraits.__struct_fields__}
     traits["middleware"] = (*own.middleware, GuidanceNotices(own.taught))
+    todo = todo_reminders(context.tools, own.state.conversation)
     return AgentKit(
         **traits,
         backend=context.models.backend(own.model),
@@ -79,7 +80,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         budget=context.account,
         session_id=own.state.agent_id,
         context_warnings=context.models.warns_of_context,
-        reminders=guidance_reminders(own.taught, todo_reminders(context.tools, own.state.conversation)),
+        reminders=lambda: (*todo(), *own.taught.reminders()),
         summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
     )
 

@@ -80,11 +80,6 @@ MAX_RETURNS = 3
 """The most times in a row that hooks may send an agent back to work when it wants to end."""
 
 
-def guidance_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
-    """Return a function that adds the reminders of an agent's guidance to ``others``."""
-    return lambda: (*others(), *guidance.reminders())
-
-
 class GuidanceNotices(Middleware):
     """Passes the notices that ``guidance`` collects during an agent's calls on to its model.
 

@@ -70,26 +70,24 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             ToolError: the pattern is not a regular expression, the path is missing, or it took too long.
         """
         start = await to_thread.run_sync(_start, ctx.workspace, args.path)
-        most = args.max_matches or self.config.default_max_matches
+        seconds = self.config.default_timeout
         query = Query(
             pattern=args.pattern,
             root=ctx.workspace.root,
             start=start,
             use_ignores=args.use_default_ignore,
-            most=most,
+            most=args.max_matches or self.config.default_max_matches,
             max_bytes=self.config.max_output_bytes,
             own=await to_thread.run_sync(ctx.workspace.own_places.below, ctx.workspace.root),
             ignores=Ignores(names=tuple(self.config.exclude_patterns), file=self.config.codeignore_file),
         )
         ripgrep = find_ripgrep(ctx.environ) if self.config.use_ripgrep else None
         try:
-            with fail_after(self.config.default_timeout):
+            with fail_after(seconds):
                 found = await (search_with_ripgrep(ripgrep, query) if ripgrep else search_in_python(query))
         except TimeoutError:
-            raise ToolError(
-                f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler "
-                "pattern"
-            ) from None
+            late = f"the search took longer than {seconds:g} s; name a narrower path or a simpler pattern"
+            raise ToolError(late) from None
         shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
         return _cut(Found(matches=tuple(shown), more=found.more), query)
 
@@ -104,7 +102,10 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
     def format_result(self, result: GrepResult) -> str:
         """Return the matches, and a note if there are more."""
         if not result.matches:  # Always the same text, so that searching reveals nothing about secret files.
-            return "no matches; no binary file is searched, and one that may hold secrets only where `path` names it"
+            return (
+                "no matches; ignored and generated files are searched only if use_default_ignore is false, binary ones "
+                "never, and one that may hold secrets only where `path` names it"
+            )
         if not result.was_truncated:
             return result.matches
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"

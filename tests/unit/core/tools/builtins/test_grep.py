@@ -16,7 +16,10 @@ from vibe.core.tools.files.search import BadPatternError, Query
 from vibe.core.tools.workspace import Workspace
 from vibe.system.programs import find_ripgrep
 
-NOTHING = "no matches; no binary file is searched, and one that may hold secrets only where `path` names it"
+NOTHING = (
+    "no matches; ignored and generated files are searched only if use_default_ignore is false, binary ones never, and one "
+    "that may hold secrets only where `path` names it"
+)
 BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]
 
 
