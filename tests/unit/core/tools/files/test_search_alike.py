@@ -172,7 +172,7 @@ async def test_there_is_one_answer(tmp_path: Path, way: str, pattern: str, place
     assert [f"{match.path}:{match.number}" for match in found.matches] == expected
 
 
-OPENED = (
+OPENED: tuple[tuple[dict[str, str], list[str]], ...] = (
     ({".gitignore": "*\n!*/\n!*.py\n"}, ["a.py", "src/a.py", "src/sub/a.py"]),
     ({".gitignore": "*\n!src/\n"}, []),
     ({".gitignore": "\ufeffsrc/\r\n!b.txt\r\n"}, ["a.py", "b.txt"]),
