@@ -97,6 +97,22 @@ def test_a_setting_opens_a_folder_and_off_opens_everything(vibe: VibeCommand) ->
     assert (vibe.workdir.parent / "other").exists()
 
 
+def test_a_folder_of_the_settings_that_leads_out_of_the_workspace_by_a_link_is_refused(vibe: VibeCommand) -> None:
+    config, outside = vibe.home / "config.toml", vibe.workdir.parent / "outside"
+    outside.mkdir()
+    (vibe.workdir / "out").symlink_to(outside)
+    vibe.replay({"agents": {"main": {"turns": [{"text": "done"}]}}})
+    config.write_text(f'{config.read_text()}\n[sandbox]\nwritable = ["{vibe.workdir}/out"]\n')
+    ended = vibe("-p", "go")
+    assert (ended.code, ended.out) == (2, "")
+    why = "leads out of the workspace by a link, which a command may have made: name where it leads, or remove the link"
+    assert f"sandbox.writable: '{vibe.workdir}/out' {why}" in ended.err
+
+    settings = f'[sandbox]\nwritable = ["{outside}"]\n'
+    assert run(vibe, bash("echo hi > out/new"), settings=settings)[0][0] == "ok"
+    assert (outside / "new").read_text() == "hi\n"
+
+
 def test_secrets_are_neither_files_nor_variables(vibe: VibeCommand) -> None:
     home = vibe.workdir.parent / "user"
     (home / ".ssh").mkdir(parents=True)

@@ -55,7 +55,6 @@ EVALUATING = frozenset({
     "read", "readarray", "readonly", "test", "typeset", "unset", "wait",
 })  # fmt: skip
 """Builtins that evaluate the subscripts in their words."""
-SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
 
 
 def texts(words: Words) -> Iterator[str]:
@@ -96,7 +95,7 @@ def _shell_text(words: Sequence[str]) -> Iterator[str]:
             break
         if word.startswith("--"):
             wanted |= word.startswith("--command")
-            index += word in SHELL_VALUED
+            index += word in {"--rcfile", "--init-file"}
             if "=" in word and word.startswith("--command"):
                 yield word.partition("=")[2]
         else:

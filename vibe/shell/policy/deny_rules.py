@@ -225,8 +225,7 @@ SWITCHES_USER = frozenset({
 SWITCHES_USER_WITH = {
     "setpriv": re.compile(r"(?s)--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
     "chroot": re.compile(r"(?s)--[ug].*"),
-    "nsenter": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setg.*"),
-    "unshare": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setgi.*"),
+    **dict.fromkeys(("nsenter", "unshare"), re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setg.*")),
     "start-stop-daemon": re.compile(r"(?s)-[^-]*[cg].*|--(?:chu|g).*"),
     "systemd-run": re.compile(r"(?s)--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
 }

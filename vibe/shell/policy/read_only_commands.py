@@ -276,11 +276,7 @@ GREP = Reader(
     recursive="-r -R --recursive --dereference-recursive",
     follows="-R --dereference-recursive",
 )
-PIP_LIST = Reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE)
-NPM_LIST = Reader(
-    operands=Operands.WORDS,
-    check=matching(r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"),
-)
+NPM_LIST = r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"
 HARMLESS_VARIABLES = (
     "EDITOR|HOME|HOSTNAME|LANG|LC_ALL|LOGNAME|OLDPWD|PATH|PWD|PYTHONPATH|SHELL|SHLVL|TERM|TMPDIR|TZ|USER|VIRTUAL_ENV"
 )
@@ -457,8 +453,8 @@ READERS = by_name({
     # versions and packages
     **dict.fromkeys((f"{name} --version" for name in VERSIONED.split()), WITHOUT_WORDS),
     ", ".join(WITHOUT_ARGUMENTS): WITHOUT_WORDS,
-    "npm list, npm ls": NPM_LIST,
-    "pip list, pip3 list": PIP_LIST,
+    "npm list, npm ls": Reader(operands=Operands.WORDS, check=matching(NPM_LIST)),
+    "pip list, pip3 list": Reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE),
     "pip show, pip3 show": Reader("-f --files", Operands.TEXT),
     "pip freeze, pip3 freeze": Reader("-l --all --local", Operands.NONE),
     **GIT_READERS,

@@ -63,7 +63,6 @@ CONTAINER = (
     "--entrypoint= --mount= --rm --init --platform= --env-file= --memory= --cpus= --gpus= --hostname= --label= --tty "
     "--interactive --detach --privileged --pull= --no-deps --shm-size= --cap-add= --add-host="
 )
-POD = "-n= -c= -it --namespace= --container= --context="
 
 RUNNERS = by_name({
     ", ".join(WITHOUT_OPTIONS): Runner(),
@@ -120,18 +119,15 @@ RUNNERS = by_name({
     ),
     "perf": Runner(after="record stat trace kmem lock sched"),
     # tools that run a command in an environment, such as a project's or a container
-    "conda, hatch, mamba, pdm, pipenv, pixi, poetry, rye, uv": Runner(after="run"),
     "asdf, bundle, mise, npm, pnpm, yarn": Runner(after="exec x dlx"),
-    "direnv, aws-vault": Runner(before=1, after="exec"),
-    "dotenv, doppler, micromamba, op, pipx, pyenv, rbenv, rr": Runner(after="run exec record"),
+    "aws-vault, direnv, distrobox, rustup": Runner(before=1, after="enter exec run"),
+    "conda, dotenv, doppler, hatch, mamba, micromamba, op, pdm, pipenv, pipx, pixi, poetry, pyenv, rbenv, rr, rye, uv":
+        Runner(after="run exec record"),
     "nix": Runner(after="-c --command"),
-    "rustup": Runner(before=1, after="run"),
     "docker, docker-compose, nerdctl, podman": Runner(CONTAINER, 1, after="run exec"),
-    "kubectl, oc": Runner(POD, 1, after="exec debug run rsh"),
+    "kubectl, oc": Runner("-n= -c= -it --namespace= --container= --context=", 1, after="exec debug run rsh"),
     "adb, lxc, apptainer, singularity": Runner(optional=1, after="shell exec"),
-    "flatpak, foreman, heroku, honcho, snap, toolbox": Runner(after="run start"),
-    "wezterm": Runner(after="start"),
-    "distrobox": Runner(before=1, after="enter"),
+    "flatpak, foreman, heroku, honcho, snap, toolbox, wezterm": Runner(after="run start"),
     "ip": Runner(before=2, after="netns"),
     "jobs": Runner(after="-x"),
     "cmake": Runner(optional=1, assigns=True, after="env time"),

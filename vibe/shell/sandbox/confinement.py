@@ -302,14 +302,14 @@ class Confinement:
             with CancelScope(shield=True):
                 await to_thread.run_sync(reusable.release)
 
-    @property
+    @cached_property
     def writable(self) -> tuple[Path, ...]:
-        """The paths besides the workspace that the settings let commands write, resolved."""
+        """The paths besides the workspace that the settings let commands write, resolved before a command runs."""
         return tuple(map(_resolved, self._config.writable))
 
-    @property
+    @cached_property
     def readable(self) -> tuple[Path, ...]:
-        """The hidden paths that the settings let commands read, resolved."""
+        """The hidden paths that the settings let commands read, resolved before a command runs."""
         return tuple(map(_resolved, self._config.readable))
 
     @cached_property
@@ -443,10 +443,10 @@ class Confinement:
         vibe_home = Path(os.path.realpath(self.vibe_home))
         users_roots = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(vibe_home)]
         repositories = [folder for root in users_roots for folder in _repository_of_worktree(root) if folder in control]
-        roots = (*place.roots, *repositories, *self.writable)
+        roots = (*place.roots, *repositories, *filter(_is_real, self.writable))
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         frozen.append(Path(sys.prefix))  # the environment vibe itself runs from, which may be in the workspace
-        readable = (*self.readable, self.vibe_home / "skills", *place.readable)
+        readable = (*filter(_is_real, self.readable), self.vibe_home / "skills", *place.readable)
         temp, box = self._own_folders()
         common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
         shown = [Path(os.path.realpath(user_home_of(self._environ))), *common, *(folder.parent for folder in common)]
@@ -572,6 +572,18 @@ def _other_owner(root: Path) -> int | None:
 
 def _resolved(path: str) -> Path:
     return Path(os.path.realpath(os.path.expanduser(path)))  # noqa: PTH111  as the user wrote it
+
+
+def _is_real(path: Path) -> bool:
+    """Return whether a path still leads through no link, as commands may have made some."""
+    return os.path.realpath(path) == str(path)
+
+
+def leads_away(path: str, workspace: Path) -> bool:
+    """Return whether a path below a workspace, from the settings, leads out of it by a link that is in it."""
+    top, named = Path(os.path.realpath(workspace)), Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111  as above
+    is_below = any(map(named.is_relative_to, (workspace, top)))
+    return is_below and not _resolved(path).is_relative_to(top)
 
 
 def _repository_of_worktree(root: Path) -> tuple[Path, ...]:

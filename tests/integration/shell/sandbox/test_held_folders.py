@@ -41,3 +41,16 @@ async def test_what_is_hidden_below_the_workspace_stays_hidden_once_its_folder_i
     found = await cell.run("cat */*/vibe/.env; echo '# theirs' > ic/cache/vibe/config.toml")
     assert "CANARY" not in found.stdout
     assert (home / "config.toml").read_text() == "# mine\n"
+
+
+async def test_no_command_chooses_where_a_path_of_the_settings_leads(cell: Cell) -> None:
+    outside, keys = cell.base / "outside", cell.base / "home" / ".ssh"
+    outside.mkdir()
+    (keys / "id_ed25519").write_text("CANARY\n")
+    granted = {"writable": (str(cell.root / "out"),), "readable": (str(cell.root / "key"),)}
+    cell.configure(cell.settings.model_copy(update=granted))
+
+    await cell.run(f"ln -s {outside} out; ln -s {keys} key; true")
+    found = await cell.run(f"echo evil > {outside}/x; cat {keys}/id_ed25519; ls -l out key")
+    assert "CANARY" not in found.stdout
+    assert not any(outside.iterdir())
