@@ -30,9 +30,8 @@ from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace, bounds_of
-from vibe.shell.sandbox.confinement import Confinement, confines, leads_away, remove_remains
+from vibe.shell.sandbox.confinement import Confinement, check_paths, confines, remove_remains
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
-from vibe.system.errors import ConfigError
 from vibe.system.own_places import OwnPlaces
 
 REPLAY = "replay"
@@ -197,15 +196,10 @@ def network_flags(*, on: bool) -> Mapping[str, Any]:
     return {"sandbox.network": "on"} if on else {}
 
 
-ASTRAY = "leads out of the workspace by a link, which a command may have made: name where it leads, or remove the link"
-
-
 def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
     """Return the confinement of commands. If it is required and missing, that is an error at this point."""
     config = loaded.config
-    for key in ("readable", "writable"):
-        if astray := [place for place in getattr(config.sandbox, key) if leads_away(place, workdir)]:
-            raise ConfigError(loaded.origins[f"sandbox.{key}"], f"sandbox.{key}", f"{astray[0]!r} {ASTRAY}")
+    check_paths(config.sandbox, workdir, loaded.origins)
     keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:

@@ -38,7 +38,6 @@ GIT_KEY = (
 )
 GIT_RUNNING_KEY = re.compile(rf"(?:-c)?{GIT_KEY}=")
 GIT_TOOLS = {"difftool": "-t", "mergetool": "-t", "web--browse": "-b", "clone": "-u"}
-GIT_SETTING = re.compile(GIT_KEY)
 RUNNING_OPTION = re.compile(
     r"--?(?:[\w-]*-)?(?:command|cmd|exec|execute|program|pager|editor|shell|rsh|wrapper|"
     r"askpass|browser|invoke|eval|toolexec|vettool|TT|entrypoint|launcher|runner|Command)"
@@ -150,7 +149,7 @@ def _given_to_parallel(words: Words, starts: Sequence[int]) -> Iterator[str]:
 def _git_setting(words: Sequence[str]) -> Iterator[str]:
     """Yield the programs that ``git config KEY VALUE`` names."""
     for key, value in pairwise(words):
-        if GIT_SETTING.fullmatch(key) and not value.startswith("-"):
+        if re.fullmatch(GIT_KEY, key) and not value.startswith("-"):
             yield _setting_text(key, value)
 
 

@@ -104,7 +104,6 @@ AWK_WORDS = frozenset({"do", "else", "in", "return", "exit", "print", "printf", 
 
 
 AWK_LOOPS = re.compile(r"\b(?:while|do|func(?:tion)?)\b|%[^%a-zA-Z]*(?:\*|\d{4})", re.IGNORECASE)
-AWK_FOR = re.compile(r"\bfor\b")
 AWK_COUNTED = re.compile(
     r"\bfor\s*\(\s*\w+\s+in\s+\w+\s*\)"
     r"|\bfor\s*\(\s*(\w+)\s*=\s*[\w$]+\s*;\s*\1\s*(?:<=?\s*(?:NF|NR|n|\d{1,7}|length\(\w*\))\s*;\s*(?:\1\+\+|\+\+\1)"
@@ -120,7 +119,7 @@ def check_awk(program: str) -> str:
     """
     if AWK_REACHES.search(program) or AWK_LOOPS.search(program) or check_repeats([program]):
         return NO_AWK
-    if len(AWK_FOR.findall(program)) != len(AWK_COUNTED.findall(program)):
+    if len(re.findall(r"\bfor\b", program)) != len(AWK_COUNTED.findall(program)):
         return NO_AWK
     at, before, printing = 0, "", False
     while at < len(program):

@@ -49,6 +49,7 @@ from vibe.shell.sandbox.secrets import (
 )
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
 from vibe.shell.sandbox.temporary import kept_in, remove_abandoned, temporary_folder
+from vibe.system.errors import ConfigError
 from vibe.system.files import opened, try_lock, wait_for_lock
 from vibe.system.git.config_file import cleaned
 from vibe.system.git.discovery import located_at, small_text
@@ -579,11 +580,22 @@ def _is_real(path: Path) -> bool:
     return os.path.realpath(path) == str(path)
 
 
-def leads_away(path: str, workspace: Path) -> bool:
-    """Return whether a path below a workspace, from the settings, leads out of it by a link that is in it."""
-    top, named = Path(os.path.realpath(workspace)), Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111  as above
-    is_below = any(map(named.is_relative_to, (workspace, top)))
-    return is_below and not _resolved(path).is_relative_to(top)
+ASTRAY = "leads out of the workspace by a link, which a command may have made: name where it leads, or remove the link"
+
+
+def check_paths(config: SandboxConfig, workspace: Path, origins: Mapping[str, str]) -> None:
+    """Check that paths of the settings which are in a workspace stay in it. ``origins`` says where each key is set.
+
+    Raises:
+        ConfigError: one leads out of it.
+    """
+    top = Path(os.path.realpath(workspace))
+    for key, paths in (("readable", config.readable), ("writable", config.writable)):
+        for path in paths:
+            named = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111  as above
+            is_inside = any(map(named.is_relative_to, (workspace, top)))
+            if is_inside and not _resolved(path).is_relative_to(top):
+                raise ConfigError(origins[f"sandbox.{key}"], f"sandbox.{key}", f"{path!r} {ASTRAY}")
 
 
 def _repository_of_worktree(root: Path) -> tuple[Path, ...]:
