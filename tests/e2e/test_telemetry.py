@@ -16,6 +16,7 @@ import pytest
 
 from ipc.events import PlanStartedEvent
 from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_prompt import turns
 from tests.fakes.otlp_receiver import Received, attributes, otlp_receiver
 from vibe.app import telemetry
 from vibe.system.errors import EnvironmentFailure
@@ -146,6 +147,15 @@ def test_a_receiver_that_is_gone_costs_one_warning(vibe: VibeCommand) -> None:
     assert f":{port} takes no spans (no answer: check the address)" in warning
     log = (vibe.home / "logs" / "vibe.log").read_text()
     assert (log.count("takes no spans"), "Traceback" in log) == (1, False)
+
+
+def test_a_receiver_that_is_gone_is_told_in_a_prompts_text_once(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = f"telemetry.otlp_endpoint=http://127.0.0.1:{taken.getsockname()[1]}"
+    ended = vibe("-p", "go", "--set", given, "--disabled-tools", "nosuch")
+    assert (ended.code, ended.out) == (0, "fine\n")
+    assert (ended.err.count("warning: "), ended.err.count("takes no spans"), ended.err.count("'nosuch'")) == (2, 1, 1)
 
 
 def test_a_receiver_that_takes_spans_but_no_metrics_costs_one_warning(vibe: VibeCommand, received: Received) -> None:

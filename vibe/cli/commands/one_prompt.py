@@ -18,6 +18,7 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.build import network_flags
+from vibe.app.engine.event_publishing import WarningLog
 from vibe.app.engine.host import Host
 from vibe.app.engine.request_board import AN_HOUR
 from vibe.app.engine.result_record import RunRecord
@@ -44,9 +45,7 @@ from vibe.system.plain_text import one_line, plain
 if TYPE_CHECKING:
     from vibe.cli.commands.input_stream import PromptLines
 
-RESULT = "result.json"
-EVENTS = "events.jsonl"
-MESSAGES = "messages.jsonl"
+RESULT, EVENTS, MESSAGES = "result.json", "events.jsonl", "messages.jsonl"
 
 
 def _writing(folder: Path) -> AbstractContextManager[None]:
@@ -140,20 +139,21 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     streaming = args.output == "streaming"
     if streaming and prompt.note:
         env.tell(f"vibe: {prompt.note}")
-    reported_live = (WarningEvent,) if args.output == "text" else TROUBLE  # text output ends with a sentence on errors
-    words = partial(line_of, reported_live)
-    listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, words)
+    # Text output ends with a sentence on errors.
+    words = json_line if streaming else partial(line_of, (WarningEvent,) if args.output == "text" else TROUBLE)
+    listener = EventLines(env.stdout if streaming else env.stderr, words)
+    announced = WarningLog()
     forgive(env.stdout)
     with ExitStack() as closing:
         folder = OutputFolder(env.path_to_write("--output-dir", args.output_dir)) if args.output_dir else None
         seat = Seat(approver=lines.person, user_input=lines.person.answer) if lines else _seat(args, env)
-        seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
+        seat = replace(seat, listeners=[*seat.listeners, listener, announced, *([] if folder is None else [folder])])
         if folder is not None:
             closing.callback(folder.abandon)
             env = replace(env, results=folder.files)
         record = run_awake(hold_conversation, env, opening, seat, limits, lines or prompt)
         if lines is None:
-            closing.callback(_print, record, args.output, env)  # even if the folder can't be written
+            closing.callback(_print, record, announced, args.output, env)  # even if the folder can't be written
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
     return record.exit_code
@@ -195,8 +195,8 @@ def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
         raise UsageError("--output-schema goes with -p: a conversation answers in words")
     if args.image:
         raise UsageError("--image goes with -p: in a conversation, type @FILE or paste the path of the image")
-    opening = opening_of(args, readable(" ".join(args.words).strip()), talks=True)
-    return opening, PromptLimits(**args.named_in(PromptLimits))
+    prompt = readable(" ".join(args.words).strip())
+    return opening_of(args, prompt, talks=True), PromptLimits(**args.named_in(PromptLimits))
 
 
 async def hold_conversation(
@@ -301,13 +301,14 @@ def readable(argument: str) -> str:
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
+def _print(record: RunRecord, announced: WarningLog, output: str, env: CliEnvironment) -> None:
     if output != "text":
         write_document(record.as_document(), env.stdout, indent=2 if output == "json" else None)
         return
     if record.answer:
         answer = plain(record.answer) if env.stdout.isatty() else record.answer
         env.stdout.write(answer.rstrip("\n") + "\n")
+    env.warn(warning for warning in record.warnings if warning not in announced.after(()))
     if record.exit_code:
         how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
         env.stderr.write(f"vibe: {how} {one_line(record.why, REASON_LENGTH)}\n")
