@@ -712,7 +712,7 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
 ) -> None:
     vibe.replay(turns({"text": "Hello."}))
     vibe.at(tmux)
-    run_plan(tmux, write_plan(command_step("one", "true"), command_step("two", "sleep 60", depends_on=["one"])))
+    run_plan(tmux, write_plan(command_step("one", "sleep 1"), command_step("two", "sleep 60", depends_on=["one"])))
     tmux.wait_for("1/2 · ")
     tmux.type("hi")
     tmux.wait_for("Hello.")
@@ -733,6 +733,16 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
         again.wait_for("Leave?")
         again.press("p")
         again.wait_for("EXIT 0")
+    with Tmux(vibe.workdir, columns=120, rows=36) as anew:
+        vibe.at(anew)
+        anew.wait_for("Paused here")
+        anew.type("/plan resume")
+        # What was done in another conversation is drawn with its time.
+        until(lambda: re.search(r"✓ one .*━.* 1\.\d s", "\n".join(anew.screen())))
+        anew.press("C-d")
+        anew.wait_for("Leave?")
+        anew.press("p")
+        anew.wait_for("EXIT 0")
 
 
 def test_a_plan_that_is_left_running_ends_without_the_screen(

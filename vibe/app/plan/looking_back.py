@@ -17,7 +17,7 @@ from ipc.journal import recorded_events
 from ipc.registry import Registry
 from planner.plan.status import PlanStatus
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, plans_in
+from planner.store.folder import PlanFolder, find_plan, plans_in
 from vibe.app.conversation.session import ids_of
 from vibe.app.engine.host import Host
 from vibe.core.config.paths import VibePaths
@@ -106,6 +106,15 @@ def plans_of(registry: Registry, sessions: Collection[str], newer: str = "") -> 
         if len(found) == MOST_PLANS:
             break
     return sorted(found, key=lambda plan: plan.view.started_at or 0.0)
+
+
+def past_plan(host: Host, plan_id: str) -> PlanView | None:
+    """Return the plan with this id at rest, with what its earlier runs did; None if it never began. Reads files.
+
+    Raises:
+        UsageError, BrokenPlanError: there is no such plan, or it can't be read.
+    """
+    return _read_back(find_plan(host.home, plan_id), Registry(host.home, host.runtime_dir))
 
 
 def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:

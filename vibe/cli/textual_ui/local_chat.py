@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from vibe.app.engine.host import Host
 from vibe.app.inspect.updates import look_for_update
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
-from vibe.app.plan.looking_back import plans_of_session
+from vibe.app.plan.looking_back import past_plan, plans_of_session
 from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
@@ -40,7 +41,6 @@ from vibe.front.start_facts import agent_facts, left_line, priced_facts, project
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import ConfigError, MissingKeyError, UsageError, VibeError
 from vibe.system.plain_text import one_line
-from vibe.view.view import answered_elsewhere
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
@@ -63,6 +63,7 @@ class LocalTalk(HeldTalk):
             audience=self._audience,
             ended=self._plan_ended,
             begun=stage.plannings.begin,
+            resumes=self._look_back,
             shows_planning=True,
         )
         seat = Seat(
@@ -78,11 +79,10 @@ class LocalTalk(HeldTalk):
         self._proposed: PlanProposedEvent | None = None
 
     def publish(self, event: BusEvent) -> None:
-        """Remember a proposed plan, and show the answers that a plan was given, or that someone else gave."""
+        """Remember a proposed plan, and show the answers that a plan was given."""
+        self._stage.presenter.tell_answers(event)
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
-        elif not self._stage.presenter.tell_answers(event) and (note := answered_elsewhere(event)):
-            self.say(note)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the draft's last version and return the person's verdict; cancelling hides it."""
@@ -97,6 +97,13 @@ class LocalTalk(HeldTalk):
         return Audience(
             listeners=[self._stage.store, self], approver=asks, user_input=asks.user_input, decide=asks.decider
         )
+
+    async def _look_back(self, plan_id: str) -> None:
+        """Read back a plan that this screen doesn't know, so that its card shows what was done before."""
+        plans = self._stage.store.view.plans
+        with suppress(VibeError):  # its run says what is wrong with it
+            if plan_id not in plans and (past := await to_thread.run_sync(past_plan, self.runtime.host, plan_id)):
+                plans[plan_id] = past
 
     def _plan_ended(self, run: PlanRun) -> None:
         """Show what can be done after a run of a plan; if it was paused, offer that on the start screen."""

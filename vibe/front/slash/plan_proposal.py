@@ -213,6 +213,8 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
         messages=len(talk.conversation.messages),
         slowed=WATCHED_SLOWED,
     )
+    if isinstance(plan, str) and plans.resumes is not None:
+        await plans.resumes(plan)
     session = await open_plan(plan, options, talk.runtime.host, plans.audience())
     with plans.at_work(session):
         plans.ended(await session.run())

@@ -50,14 +50,16 @@ class PlanTalk(Struct, kw_only=True):
     """The state of a conversation's plan; one plan at a time is proposed or runs.
 
     ``accept`` shows the latest version of a draft and returns the person's verdict. ``audience`` makes the audience of
-    one run, and ``ended`` shows how it ended. ``begun`` is called with each goal for which planning starts. With
-    ``shows_planning``, the front end itself shows how planning goes and ends.
+    one run, and ``ended`` shows how it ended. ``begun`` is called with each goal for which planning starts, and
+    ``resumes`` with the id of each plan that is about to be resumed. With ``shows_planning``, the front end itself
+    shows how planning goes and ends.
     """
 
     accept: Callable[[PlanDraft], Awaitable[PlanVerdict]]
     audience: Callable[[], Audience]
     ended: Callable[[PlanRun], object]
     begun: Callable[[str], object] = lambda _goal: None
+    resumes: Callable[[str], Awaitable[None]] | None = None
     shows_planning: bool = False
     session: PlanSession | None = None
     """The running plan, or None."""

@@ -245,9 +245,10 @@ _NOTHING_SAVED: Final = SavedPart(())
 class ChatPresenter:
     """Shows in a log what an agent was told, said and did; entries that the view drops stay in the log.
 
-    A blank ``agent_id`` stands for the view's main agent, and then the log also gets the notices of all runs. Entries
-    that others put into the log stay where they are until a rewind cuts them off or a clear drops all entries.
-    ``show_older`` adds what is older than the first entry, for which ``read`` finds what the view dropped.
+    A blank ``agent_id`` stands for the view's main agent until ``show`` names another, and the log also gets the
+    notices of all runs. Entries that others put into the log stay where they are until a rewind cuts them off or a
+    clear drops all entries. ``show_older`` adds what is older than the first entry, for which ``read`` finds what the
+    view dropped.
     """
 
     def __init__(self, log: ChatLog, agent_id: str = "", *, read: ReadJournals | None = None) -> None:
@@ -262,7 +263,10 @@ class ChatPresenter:
         self._loading = Lock()
         self._agent: AgentView | None = None
         self._seen = 0
+        self._has_notices = not agent_id
         self._noticed = 0
+        self._told: set[float] = set()
+        """The times of the answers to plans that are in the log."""
         self._live: dict[str, LogEntry] = {}
         """The log entries that may still change, by the number of the view's entry."""
 
@@ -287,17 +291,14 @@ class ChatPresenter:
         if status == "typed" or before != [("note", text)]:
             self._log.append(LogEntry("note", text, status=status))
 
-    def tell_answers(self, event: Event, own: str = "") -> bool:
-        """Append the answers that an event gives to a plan's questions, and who gave them unless that is ``own``.
-
-        Return False if it gives none.
-        """
+    def tell_answers(self, event: Event, own: str = "") -> None:
+        """Append the answers that an event gives to a plan's questions, and who gave them unless that is ``own``."""
         if not isinstance(event, AnswerEvent | PlanDecisionEvent) or not event.plan_id:
-            return False
+            return
         if answers := answers_of(event):
             by = "" if event.by == own else event.by
             self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, event.ts)))
-        return True
+            self._told.add(event.ts)
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Append a diff in the form of a tool call."""
@@ -359,7 +360,7 @@ class ChatPresenter:
         agent = view.agents.get(self.agent_id) if self.agent_id else view.main
         if agent is not None:
             self._follow(agent, changed)
-        if not self.agent_id:
+        if self._has_notices:
             self._add_notices(view, agent)
 
     def _follow(self, agent: AgentView, changed: frozenset[Key]) -> None:
@@ -417,14 +418,14 @@ class ChatPresenter:
             self._log.prepend((), more=True)
 
     def _add_notices(self, view: View, agent: AgentView | None) -> None:
-        """Append the new notices of the view, except those that are also notes of the agent."""
+        """Append the new notices of the view, except those that the log has in another form, and of model calls."""
         if view.noticed == self._noticed:
             return
         after = self._noticed if view.noticed > self._noticed else 0
         entries: Iterable[EntryView] = () if agent is None else agent.entries.values()
         own = {(entry.ts, entry.text) for entry in entries if entry.kind == "note"}
         for notice in view.notices_after(after):
-            if (notice.ts, notice.message) not in own:
+            if notice.code != RETRY and notice.ts not in self._told and (notice.ts, notice.message) not in own:
                 where = f"{notice.step_id}: " if notice.step_id else ""
                 self._log.append(LogEntry("note", where + notice.message, status=notice.kind))
         self._noticed = view.noticed

@@ -231,7 +231,7 @@ class TranscriptScreen(AgentScreen):
         self.tile_id = tile_id
         self.agent_id = ""
         self._log = ChatLog()
-        self._presenter = ChatPresenter(self._log, read=desk.read)
+        self._presenter = ChatPresenter(self._log, tile_id, read=desk.read)
         self._refresher = Refresher(self, self._draw)
 
     @property

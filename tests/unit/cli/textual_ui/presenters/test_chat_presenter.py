@@ -247,6 +247,22 @@ async def test_what_is_said_of_plans_and_of_the_whole_is_in_the_chat_once() -> N
         assert [text for _, text in chat.said] == ["go", "of the chat", "ok"]
 
 
+async def test_what_is_said_of_a_plan_is_in_a_chat_with_an_agent_of_its_own_and_an_answer_only_once() -> None:
+    step: dict[str, Any] = {"plan_id": "plan", "subagent_step_id": "two"}
+    answers = ({"question": "Which format?", "answer": "CSV"},)
+    answer = e.AnswerEvent(request_id="r", answers=answers, by="ana", ts=6.0, **step)
+    async with shown() as chat:
+        chat.presenter.show(chat.view, "chat")
+        chat.see(e.WarningEvent(code="x", message="the disk is full", ts=4.0, **step))
+        chat.see(e.WarningEvent(code="model.retry", message="try 2 in 1.0 s", ts=4.5, **step))
+        chat.see(e.QuestionEvent(request_id="r", questions=({"question": "Which format?"},), ts=5.0, **step))
+        chat.presenter.tell_answers(answer)
+        chat.see(answer)
+        assert [entry.kind for entry in chat.log.entries] == ["note", "drawn"]
+        assert chat.log.entries[0].text == "two: the disk is full"
+        assert chat.log.entries[0].status == "warning"
+
+
 async def test_other_agents_are_not_in_it_until_one_is_chosen() -> None:
     async with shown() as chat:
         chat.see(told("go"), e.UserMessageEvent(text="help", **OTHER))
