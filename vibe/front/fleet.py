@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from vibe.front.cells import Line, Piece, cells_of, fit, spread
-from vibe.front.diff_lines import diff_lines
+from vibe.front.diff_lines import SIGNS, diff_lines
 from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, printed
 from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
 from vibe.front.request_text import choosing_of, choosing_of_question, possible_answers
@@ -49,8 +49,6 @@ _PRINTED: Final = 3
 """Lines shown of what a call printed or wrote."""
 _PROMPT_LINES, _CALL_LINES = 12, 40
 """Lines shown of a prompt, and of a call, where there is room for all of it."""
-_LOOKS: Final = {"+": "done", "-": "failed"}
-"""Styles for the lines of a diff, by sign."""
 
 
 class Tile(Struct, frozen=True, kw_only=True):
@@ -373,8 +371,8 @@ def _call_lines(call: CallView, width: int, *, whole: bool) -> list[Line]:
     lines = [spread([outcome, (" ", ""), (call_title(call), "")], facts, width)]
     if call.diff and whole:
         for each in islice(diff_lines(call.diff), _CALL_LINES):
-            sign = each.sign if each.sign in _LOOKS else " "
-            lines.append([(f"{each.number}{sign} ", "muted"), (each.text, _LOOKS.get(sign, ""))])
+            sign = each.sign if each.sign in SIGNS else " "
+            lines.append([(f"{each.number}{sign} ", "muted"), (each.text, SIGNS[sign][1])])
         return lines
     if failed or whole or call.status == "running":
         tail = _tail(printed(call.text, call.exit_code), width - 4, _CALL_LINES if whole else _PRINTED)

@@ -717,11 +717,6 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     # --- updates by events
 
-    def apply_summary(self, kept_from: int) -> None:
-        """Renumber the messages after a summary replaced those before ``kept_from``."""
-        for entry in self.entries.values():
-            entry.message_index = index_after_summary(entry.message_index, kept_from)
-
     def add_user_message(self, event: e.UserMessageEvent) -> EntryView:
         """Add something that was said to it, and return the entry."""
         self.set_activity(waiting(self))

@@ -217,11 +217,6 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         return self.state.reason == REUSED_REASON
 
     @property
-    def merges(self) -> bool:
-        """True if its changes are merged at its end."""
-        return self.state.outline.workspace == "worktree"
-
-    @property
     def summary(self) -> str:
         """The words of its agent on what it did."""
         return "" if self.work is None else self.work.summary
@@ -347,7 +342,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     def agent_finished(self, agent: AgentView, tokens: int) -> None:
         """Note that its own agent has finished, although the step may not have."""
         self.budget_used, self.replanning = tokens, False
-        agent.set_activity("merging" if self.merges else "answered")
+        agent.set_activity("merging" if self.state.outline.workspace == "worktree" else "answered")
 
 
 class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of its state, and updates of its times
@@ -623,11 +618,6 @@ def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
         for step_id in TopologicalSorter(known).static_order():
             found[step_id] = max((found[parent] + 1 for parent in known[step_id]), default=0)
     return found
-
-
-def decision_text(event: e.PlanDecisionEvent) -> str:
-    """Return one line about a decision that was taken."""
-    return f"decision {event.decision_id} → {labelled(event, event.selections)}"
 
 
 def labelled(decision: e.PlanDecisionEvent, options: Sequence[str]) -> str:

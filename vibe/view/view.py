@@ -29,10 +29,11 @@ from vibe.view.agent_view import (
     Totals,
     TranscriptView,
     TurnView,
+    index_after_summary,
     waiting,
 )
 from vibe.view.figures import short
-from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text, step_name
+from vibe.view.plan_view import RUNNING, PlanView, StepView, labelled, revision_text, step_name
 
 MOST_NOTICES = MOST_ANSWERED = 200
 """The most notices, and the most settled requests, that are kept."""
@@ -317,7 +318,8 @@ def _compact_ended(view: View, _: RunView, event: e.CompactEndEvent) -> Changed:
     agent.context_tokens = event.tokens_after
     before, after = event.messages_before, event.messages_after
     kept_from = before - after + 1 if before and after else 0
-    agent.apply_summary(kept_from)
+    for entry in agent.entries.values():
+        entry.message_index = index_after_summary(entry.message_index, kept_from)
     text = f"summarised: {short(event.tokens_before)} → {short(event.tokens_after)} tok"
     note = agent.transcript.add_note(event, text, name=COMPACTED)
     note.kept_from = kept_from
@@ -405,11 +407,11 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
     agent.ended_at = agent.outcome = agent.reason = None
     agent.set_activity(waiting(agent))
     step = view.step_of(agent)
-    if step is not None and event.parent_id is None:
-        step.agent_started(agent)
-        view.plans[agent.plan_id or ""].regroup(step)
-        return (*_seen(view, agent), view.plans[agent.plan_id or ""].key)
-    return _seen(view, agent)
+    if step is None or event.parent_id is not None:
+        return _seen(view, agent)
+    step.agent_started(agent)
+    view.plans[step.key[1]].regroup(step)
+    return (*_seen(view, agent), view.plans[step.key[1]].key)
 
 
 def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -> Changed:
@@ -420,8 +422,8 @@ def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.agent_finished(agent, event.tokens)
-        view.plans[agent.plan_id or ""].regroup(step)
-        keys.append(view.plans[agent.plan_id or ""].key)
+        view.plans[step.key[1]].regroup(step)
+        keys.append(view.plans[step.key[1]].key)
     return (*_seen(view, agent), *keys)
 
 
@@ -546,7 +548,8 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
         case e.PlanRevisedEvent():
             noticed = _notice(view, event, "note", revision_text(event.operations, event.reason))
         case e.PlanDecisionEvent() if event.selections:
-            noticed = _notice(view, event, "note", decision_text(event))
+            taken = f"decision {event.decision_id} → {labelled(event, event.selections)}"
+            noticed = _notice(view, event, "note", taken)
         case _:
             noticed = ()
     quiet: Changed = ()

@@ -147,10 +147,7 @@ class Keyboard:
 
 
 class Keys(Keyboard):
-    """Reads single keys as they are pressed, without echo; a context manager."""
-
-    def __init__(self, terminal: int) -> None:
-        super().__init__(terminal, escape=True)
+    """Reads single keys as they are pressed, without echo, if it is opened with ``escape``; a context manager."""
 
     def _altered(self, attributes: list[Any]) -> list[Any]:
         return _without(_ONE_BY_ONE, attributes)

@@ -56,13 +56,11 @@ class LiveTree:
         out: TextIO,
         *,
         environ: Mapping[str, str],
-        clock: Callable[[], float] = time.time,
         picture: Picture | None = None,
     ) -> None:
         self._out = out
         self._picture = picture or plan_picture
         self._environ = environ
-        self._clock = clock
         self._inbox: deque[Event] = deque()
         self._view = View()
         self._notices_shown = 0
@@ -138,7 +136,7 @@ class LiveTree:
             return
         width, height = self._console.size = self._size()
         self._say_notices()
-        lines = self._picture(self._view, self._clock(), width, height - 1)
+        lines = self._picture(self._view, time.time(), width, height - 1)
         self._live.update(Group(*lines), refresh=True)
 
     def _say_notices(self) -> None:

@@ -172,7 +172,7 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
 
 async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: anyio.CancelScope) -> None:
     """Pass each key to the watcher until the person leaves; without a keyboard there are no keys."""
-    with suppress(OSError), Keys(env.stdin.fileno()) as keys:
+    with suppress(OSError), Keys(env.stdin.fileno(), escape=True) as keys:
         while True:
             key = await keys.key()
             if key is None or not await anyio.to_thread.run_sync(partial(_press, tree, watcher, key)):

@@ -303,10 +303,6 @@ class ChatScreen(LowestScreen):
         if plan is None or not is_asked or not self.bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
             self._controller.leave()
 
-    def copy(self, text: str) -> None:
-        """Copy text to the person's clipboard."""
-        app_of(self).copy_to_clipboard(text)
-
     def edit(self, text: str, name: str) -> str:
         """Open a text in the person's editor, as a file of the given name, and return the edited text.
 

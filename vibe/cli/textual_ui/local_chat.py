@@ -27,6 +27,7 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up, tell_changes
 from vibe.core.config.paths import CONFIG_FILE, VibePaths
 from vibe.core.messages import Message, Outcome
@@ -210,7 +211,7 @@ class LocalTalk(HeldTalk):
 
     def copy(self, text: str) -> None:
         """Ask the terminal to copy text to the clipboard, which also works over SSH."""
-        self._stage.copy(text)
+        app_of(self._stage).copy_to_clipboard(text)
 
     async def edit(self, text: str, name: str) -> str:
         """Open a text in the person's editor, as a file of the given name, and return the edited text.

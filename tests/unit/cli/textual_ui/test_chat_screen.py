@@ -25,8 +25,7 @@ from tests.unit.cli.textual_ui.panels.test_proposal_panel import proposal
 from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, Play, Scene, made_app, played
 from vibe.cli.textual_ui.app import PATIENCE, VibeApp
 from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT, PLAN_HINT
-from vibe.cli.textual_ui.input.one_line import OneLine
-from vibe.cli.textual_ui.input.prompt_area import PromptArea
+from vibe.cli.textual_ui.input.prompt_area import OneLine, PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
@@ -367,7 +366,7 @@ async def test_a_request_says_which_item_of_a_list_it_is_for(tmp_path: Path) -> 
         group.start_soon(app.chat_screen.requests.approve, asked)
         await pilot.pause()
         (pending,) = app.chat_screen.requests.pending
-        assert pending.step_name == "Move a.py"
+        assert pending.queue.step_of(pending.id) == "Move a.py"
         assert app.store.view.asking_step(asked.request_id) == item.id
         group.cancel_scope.cancel()
 

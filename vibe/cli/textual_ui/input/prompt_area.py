@@ -1,4 +1,4 @@
-"""PromptArea, the text area of the prompt, and Attachments, which holds what its markers stand for."""
+"""PromptArea, the text area of the prompt; Attachments, which its markers stand for; and OneLine, for a sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from textual import events
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType, NoBinding
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 from wcwidth import grapheme_boundary_before, iter_graphemes
 
 from vibe.cli.textual_ui.refresher import app_of
@@ -216,3 +216,30 @@ def _image_file(name: str, root: Path | None) -> Path | None:
         return path if path.is_absolute() and path.is_file() else None
     except (OSError, RuntimeError):
         return None
+
+
+# --- a sentence elsewhere
+
+LONGEST_PASTE = 20_000
+"""The most characters that are pasted: each key takes the longer, the longer the line is."""
+
+
+class OneLine(Input):
+    """An input of one line. What is pasted goes into it as a whole, its lines one after the other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+d,alt+delete", "delete_right_word", "Delete to the end of the word", show=False),
+        Binding("alt+backspace,ctrl+backspace", "delete_left_word", "Delete the word before", show=False),
+        Binding("alt+b,alt+left", "cursor_left_word", "A word to the left", show=False),
+        Binding("alt+f,alt+right", "cursor_right_word", "A word to the right", show=False),
+    ]
+
+    def _on_paste(self, event: events.Paste) -> None:
+        if len(event.text) > LONGEST_PASTE:
+            self.notify(f"only the first {LONGEST_PASTE:,} characters were pasted", severity="warning")
+        event.text = plain_line(event.text[:LONGEST_PASTE])  # the base class inserts the first line only
+
+
+def priority_binding(key: str, action: str, description: str) -> Binding:
+    """Return a binding with priority: its action must run before the next key, as it may open the input for that."""
+    return Binding(key, action, description, priority=True, show=False)

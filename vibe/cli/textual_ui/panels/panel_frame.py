@@ -27,7 +27,7 @@ from textual.timer import Timer
 from textual.visual import Visual
 from textual.widgets import Input, Static
 
-from vibe.cli.textual_ui.input.one_line import OneLine
+from vibe.cli.textual_ui.input.prompt_area import OneLine
 from vibe.system.plain_text import counted
 
 BAR: Final = "│ "

@@ -53,7 +53,7 @@ class RequestPanel(PanelFrame):
     @property
     def asking_step(self) -> tuple[str, str]:
         """Words for the step that asks, blank if none does, and their style."""
-        name = self.pending.step_name
+        name = self.pending.queue.step_of(self.pending.id)
         return (f"  for step {texts.visible(name)}" if name else "", MUTED)
 
 

@@ -34,11 +34,6 @@ class PendingRequest(Struct, kw_only=True, eq=False):
     queue: RequestQueue
     give: RemoteAnswer
 
-    @property
-    def step_name(self) -> str:
-        """The name of the step that asks; blank if no step does, or it is not known yet."""
-        return self.queue.step_of(self.id)
-
 
 class PendingAnswer(Generic[T]):
     """An answer of the person that can be awaited; only the first one counts."""
@@ -62,7 +57,7 @@ class RequestQueue:
     """Asks the person: as approver, user input and decider of this process, and on behalf of other processes.
 
     It must be used in one event loop. A call waits for the person, and cancelling it withdraws the request. ``step_of``
-    returns the name of the step that asks, given the request's id.
+    returns the name of the step that asks, given the request's id; blank if no step does, or it is not known yet.
     """
 
     def __init__(self, step_of: Callable[[str], str]) -> None:

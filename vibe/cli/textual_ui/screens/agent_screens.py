@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from vibe.cli.textual_ui.controllers.app_controller import Chat
-from vibe.cli.textual_ui.input.one_line import OneLine, priority_binding
+from vibe.cli.textual_ui.input.prompt_area import OneLine, priority_binding
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.rows import drawn, drawn_row
 from vibe.cli.textual_ui.overview.ticker import pressure

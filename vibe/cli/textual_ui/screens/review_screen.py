@@ -28,7 +28,7 @@ from planner.store.folder import plans_in
 from subagents.step.prompts import told_message
 from vibe.app.plan.review import ChangedFile, FileState, PlanReview, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
-from vibe.cli.textual_ui.input.one_line import OneLine, priority_binding
+from vibe.cli.textual_ui.input.prompt_area import OneLine, priority_binding
 from vibe.cli.textual_ui.log.markdown_blocks import highlighted
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, drawn, lay_out, styled
 from vibe.core.session.restoring import FileBack

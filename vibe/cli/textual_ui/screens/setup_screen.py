@@ -26,7 +26,7 @@ from vibe.app.first_use.flow import (
     SetupSelection,
     checked_key,
 )
-from vibe.cli.textual_ui.input.one_line import OneLine
+from vibe.cli.textual_ui.input.prompt_area import OneLine
 from vibe.cli.textual_ui.palettes import listed
 from vibe.cli.textual_ui.panels.request_queue import PendingAnswer
 from vibe.cli.textual_ui.refresher import app_of

@@ -15,12 +15,12 @@ from vibe.app.conversation.session import before_summary, begins_with_summary
 from vibe.core.config.paths import VibePaths
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from vibe.core.session.folder import SavedSession, Transcript
+from vibe.core.session.folder import SavedSession, SessionLoader, Transcript
 from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
 from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, TypedCommand
-from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
+from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, setup_line
 from vibe.system.errors import UsageError
 from vibe.system.files import is_locked, text_of
 from vibe.system.plain_text import counted, one_line
@@ -74,7 +74,7 @@ async def run_copy(talk: Talk, typed: TypedCommand) -> None:
 
 async def run_cost(talk: Talk, _typed: TypedCommand) -> None:
     """Say what this conversation has used."""
-    talk.say(usage_line(talk))
+    talk.say(_usage_line(talk))
 
 
 async def run_exit(talk: Talk, _typed: TypedCommand) -> None:
@@ -98,7 +98,7 @@ async def run_resume(talk: Talk, typed: TypedCommand) -> None:
     if typed.rest:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
         return
-    here = [saved for saved in await other_sessions(talk) if saved.is_of(talk.opening.workdir)]
+    here = [saved for saved in await _other_sessions(talk) if saved.is_of(talk.opening.workdir)]
     shown = [
         f"{one.meta.session_id[:SHOWN_ID]} {one_line(one.meta.title, TITLE_LENGTH)}" for one in here[:SESSIONS_SHOWN]
     ]
@@ -108,7 +108,7 @@ async def run_resume(talk: Talk, typed: TypedCommand) -> None:
 
 async def resume_picker(talk: Talk) -> Picker:
     """Return a picker of sessions to resume, those of this folder first; search covers their messages too."""
-    sessions = {f"/resume {saved.meta.session_id}": saved for saved in await other_sessions(talk)}
+    sessions = {f"/resume {saved.meta.session_id}": saved for saved in await _other_sessions(talk)}
     rows = await to_thread.run_sync(lambda: {line: _session_row(line, saved) for line, saved in sessions.items()})
     here = [row for line, row in rows.items() if sessions[line].is_of(talk.opening.workdir)]
     every = list(rows.values())
@@ -179,9 +179,26 @@ async def run_status(talk: Talk, _typed: TypedCommand) -> None:
     talk.say(setup_line(talk))
     at_work = ", the agent is at work" if conversation.is_busy else ""
     talk.say(f"{counted(len(conversation.messages), 'message')}{at_work}")
-    talk.say(usage_line(talk))
+    talk.say(_usage_line(talk))
     servers = ", ".join(f"{server.name} {server.status}" for server in conversation.servers.states())
     if servers:
         talk.say(f"MCP servers: {servers}")
     if running is not None:
         talk.say(f"plan {running.plan_id or ''} runs: {one_line(running.plan.goal, TITLE_LENGTH)}; see /plan status")
+
+
+async def _other_sessions(talk: Talk) -> list[SavedSession]:
+    """Return the saved sessions except the conversation's own, the newest first."""
+    listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
+    return [saved for saved in listing.sessions if saved.meta.session_id != talk.conversation.session_id]
+
+
+def _usage_line(talk: Talk) -> str:
+    """Return the tokens, calls and price that the conversation has used."""
+    account = talk.conversation.account
+    price = "at an unknown price" if account.cost_usd is None else f"${account.cost_usd:.4f}"
+    usage = account.usage
+    return (
+        f"{counted(usage.prompt_tokens, 'token')} read ({usage.cached_tokens:,} cached), "
+        f"{counted(usage.completion_tokens, 'token')} written in {counted(usage.calls, 'call')}, {price}"
+    )
