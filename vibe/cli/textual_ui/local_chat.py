@@ -101,7 +101,8 @@ class LocalTalk(HeldTalk):
 
     async def _look_back(self, plan_id: str) -> None:
         """Read back a plan that this screen doesn't know, so that its card shows what was done before."""
-        plans = self._stage.store.view.plans
+        stage = self._stage
+        plans = stage.store.view.plans
         with suppress(VibeError):  # its run says what is wrong with it
             if plan_id not in plans and (past := await to_thread.run_sync(past_plan, self.runtime.host, plan_id)):
                 plans[plan_id] = past
