@@ -22,7 +22,7 @@ from planner.plan.status import items_text, status_text
 from planner.state.state import ONLY_REASON, SPOILING
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, chained, cut, fit, joined, spread
-from vibe.front.event_text import step_title
+from vibe.front.event_text import READ, step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.system.grouping import by_key
@@ -592,7 +592,6 @@ def _cell(states: Sequence[str]) -> Piece:
 
 # --- a plan that is being written ---------------------------------------------------------------------------------
 
-READ: Final = "read_file"
 DID: Final = {READ: "read", "grep": "searched", "glob": "found", "list_dir": "listed", "ask_user_question": "asked"}
 """A planner's tool calls in words. The plan it hands in is shown in rows of its own."""
 _KIND: Final = 10

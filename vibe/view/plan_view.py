@@ -217,6 +217,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         return self.state.reason == REUSED_REASON
 
     @property
+    def merges(self) -> bool:
+        """True if its changes are merged at its end."""
+        return self.state.outline.workspace == "worktree"
+
+    @property
     def summary(self) -> str:
         """The words of its agent on what it did."""
         return "" if self.work is None else self.work.summary
@@ -342,7 +347,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     def agent_finished(self, agent: AgentView, tokens: int) -> None:
         """Note that its own agent has finished, although the step may not have."""
         self.budget_used, self.replanning = tokens, False
-        agent.set_activity("merging" if self.state.outline.workspace == "worktree" else "answered")
+        agent.set_activity("merging" if self.merges else "answered")
 
 
 class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of its state, and updates of its times

@@ -433,7 +433,7 @@ def test_a_step_has_its_order_its_attempts_and_who_stops_it() -> None:
     changed = apply(view, e.PlanActEvent(step_id="a", attempt=1, status="skipped", by="Ana"))
     step = view.plans[""].steps["a"]
     assert ("plans", "", "steps", "a") in changed
-    assert (step.order, step.state.outline.workspace) == (order, "worktree")
+    assert (step.order, step.merges) == (order, True)
     assert step.state.stopping is not None
     assert (step.state.stopping.status, step.state.stopping.by) == ("skipped", "Ana")
     result = StepResult(outcome=Outcome.FAILED)
