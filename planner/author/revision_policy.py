@@ -9,7 +9,7 @@ from planner.plan.dag import topological_order
 from planner.plan.diagnostics import Problem, listed, quoted
 from planner.plan.model import Plan, Step
 from planner.plan.operations import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, SetBudget, UpdateStep
-from planner.plan.write_claims import parse_glob
+from planner.plan.write_claims import may_write, parse_glob
 
 INHERITED = (
     *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
@@ -45,7 +45,7 @@ def policy_problems(
     failed = next(step for step in plan.steps if step.id == failed_id)
     return (
         *(_place_problems(operations, plan, failed_id) if in_place else ()),
-        *_authority_problems(operations, failed),
+        *_authority_problems(plan, revised, operations, failed),
         *_command_problems(plan, revised, new_commands=new_commands),
         *_work_problems(operations, failed_id),
     )
@@ -76,39 +76,45 @@ def _place_problems(operations: Sequence[Operation], plan: Plan, failed_id: str)
             )
 
 
-def _authority_problems(operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
-    """Refuse operations that give a step more than the failed one had, or change the plan's budget."""
+def _authority_problems(plan: Plan, revised: Plan, operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
+    """Refuse operations that give a step more than it had, or an added one more than the failed one had.
+
+    They may not change the plan's budget either.
+    """
+    before, after = {step.id: step for step in plan.steps}, {step.id: step for step in revised.steps}
     for index, operation in enumerate(operations):
         match operation:
-            case UpdateStep(changes=changes):
-                yield from _writes(f"operations[{index}].changes.writes", changes.get("writes", []), failed)
-                yield from _network(f"operations[{index}].changes.network", changes.get("network", "loopback"), failed)
+            case UpdateStep(id=step_id, changes=changes):
+                bound, place = before.get(step_id, failed), f"operations[{index}].changes"
+                writes, network = changes.get("writes", []), changes.get("network", "loopback")
             case AddStep(step=step):
-                yield from _writes(f"operations[{index}].step.writes", step.writes, failed)
-                yield from _network(f"operations[{index}].step.network", step.network or "loopback", failed)
+                bound, place, step_id = failed, f"operations[{index}].step", step.id
+                writes, network = step.writes, step.network or "loopback"
             case SetBudget():
                 fix = "leave it out: only a person gives a plan more"
                 yield Problem(f"operations[{index}]", "changes the plan's budget", fix)
+                continue
             case _:
                 continue
+        whose = "the failing step" if bound.id == failed.id else f"step {bound.id!r}"
+        yield from _writes(f"{place}.writes", writes, bound, whose)
+        # Unsetting the field counts as access: a default may open it.
+        if network not in {"loopback", bound.network}:
+            yield Problem(f"{place}.network", f"opens the network, and step {bound.id!r} does not", "leave it out")
+        if step_id in after and may_write(after[step_id]) and not may_write(bound):
+            yield Problem(f"{place}.mode", f"gives it tools that change files, and {whose} has none", "keep the mode")
 
 
-def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
-    if failed.writes is None:
+def _writes(path: str, wanted: Any, bound: Step, whose: str) -> Iterator[Problem]:
+    if bound.writes is None:
         return
     if wanted is None:
-        yield Problem(path, "must stay within what the failing step may write", listed(failed.writes))
+        yield Problem(path, f"must stay within what {whose} may write", listed(bound.writes))
         return
     for glob in cast("list[str]", wanted):
-        if not any(_covers(bound, glob) for bound in failed.writes):
-            message = f"{quoted(glob)} lies outside what the failing step may write"
-            yield Problem(path, message, f"stay within {listed(failed.writes)}")
-
-
-def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
-    """Refuse network access that the failed step lacks. Unsetting the field counts as access: a default may open it."""
-    if wanted not in {"loopback", failed.network}:
-        yield Problem(path, f"opens the network, and step {failed.id!r} does not", "leave it out")
+        if not any(_covers(outer, glob) for outer in bound.writes):
+            message = f"{quoted(glob)} lies outside what {whose} may write"
+            yield Problem(path, message, f"stay within {listed(bound.writes)}")
 
 
 def _covers(bound: str, glob: str) -> bool:

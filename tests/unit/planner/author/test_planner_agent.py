@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -401,6 +402,37 @@ async def test_the_rest_of_the_plan_may_change_once_a_mended_step_failed_again(t
     second = await agent.revise(request())
     assert second is not None
     assert len(second.operations) == 2
+
+
+READING, WRITING = step("b", "a", mode="research"), step("d", "a", mode="code", writes=["docs/**"])
+WIDER: list[tuple[dict[str, Any], str]] = [
+    (
+        {"op": "update_step", "id": "b", "changes": {"mode": "code"}},
+        "operations[0].changes.mode: gives it tools that change files, and the failing step has none",
+    ),
+    (
+        {"op": "add_step", "step": {"id": "x", "title": "X", "mode": "code"}},
+        "operations[0].step.mode: gives it tools that change files, and the failing step has none",
+    ),
+    ({"op": "update_step", "id": "d", "changes": {"writes": ["src/**"]}}, "outside what step 'd' may write"),
+]
+
+
+@pytest.mark.parametrize(("operation", "said"), WIDER)
+async def test_no_step_may_do_more_than_before_because_another_one_failed(
+    tmp_path: Path, operation: dict[str, Any], said: str
+) -> None:
+    plan = make_plan([step("a"), READING, WRITING])
+    asked = replace(request(), plan=plan, check=partial(revise, plan, fixed={"a"}))
+    again = {"op": "update_step", "id": "b", "changes": {"max_turns": 20}}
+    narrower = {"op": "update_step", "id": "d", "changes": {"writes": ["docs/a.md"]}}
+    desk = Desk(tmp_path, revising(again), revising(operation), revising(again, narrower))
+    agent = desk.agent()
+    assert await agent.revise(asked) is not None
+
+    assert await agent.revise(asked) is not None
+
+    assert said in desk.tool_results[0]
 
 
 async def test_an_answer_that_could_not_be_carried_out_mended_nothing(tmp_path: Path) -> None:
