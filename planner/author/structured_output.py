@@ -29,15 +29,8 @@ ADDED_STEP_FIELDS = (
     *("writes", "max_tokens", "max_turns", "timeout_seconds", "retries"),
 )
 CHANGED_FIELDS = (
-    "title",
-    "prompt",
-    "mode",
-    "verify",
-    "writes",
-    "max_tokens",
-    "max_turns",
-    "timeout_seconds",
-    "retries",
+    *("title", "prompt", "mode", "verify", "writes"),
+    *("max_tokens", "max_turns", "timeout_seconds", "retries"),
 )
 _WRAPPERS = ("plan", "value")
 """Fields into which some models put a whole plan."""
