@@ -13,7 +13,7 @@ from msgspec import Struct, json, structs
 
 from ipc.codec import WIRE_VERSION
 from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
-from ipc.events import PlanResumedEvent, PlanStartedEvent, SessionStartedEvent
+from ipc.events import PlanResumedEvent, PlanStartedEvent, SessionEndedEvent, SessionStartedEvent, UserMessageEvent
 from ipc.journal import is_being_written, recorded_events
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, files_of_runs, run_folders
 from vibe.system.errors import remedy
@@ -28,7 +28,11 @@ SWEEP_EVERY_S = 3600.0
 LATEST = "latest"
 """A name for the running run that began last, or if none runs, the one that has ended."""
 
+TITLE_CHARACTERS = 80
+"""The most characters of a first prompt that become the title of a conversation of which only the journal is left."""
+
 _SWEPT_NAME = ".swept"
+_TELLING = (b'{"type":"session.', b'{"type":"plan.started"', b'{"type":"plan.resumed"', b'{"type":"user.message"')
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -194,11 +198,9 @@ class Registry(Struct, eq=False):
         Raises:
             UnknownSourceError: it names no run, several runs, or a run that has ended.
         """
-        running = self.running()
-        if (found := _matching(running, name)) is not None:
-            return found
-        problem = "has ended" if _matching_all(self.ended(), name) else "is not a run on this machine"
-        raise UnknownSourceError(name, problem, [entry.source for entry in running])
+        if not (found := self._by_name(name)).events:
+            raise UnknownSourceError(name, "has ended", [entry.source for entry in self.running()])
+        return found
 
     def _at_address(self, address: str) -> Entry:
         addresses = addresses_from(address)
@@ -246,11 +248,22 @@ def _entry_in(folder: Path) -> Entry | None:
     """Return the entry beside a journal. If that is damaged or missing, return one that follows from the journal."""
     entry, journal = read_json_file(folder / PUBLISHER_NAME, Entry), folder / JOURNAL_NAME
     with suppress(JournalError, OSError):
-        for event in recorded_events(journal) if entry is None and os.path.isfile(journal) else ():
-            if isinstance(event, SessionStartedEvent | PlanStartedEvent | PlanResumedEvent):
-                info = RunInfo(cwd=event.workspace, plan_id=event.plan_id, session_id=event.session_id)
-                ended, source = journal.stat().st_mtime, event.source
-                return Entry(source=source, journal=str(journal), started=event.ts, ended=ended, info=info)
+        return entry or _entry_of(journal)
+    return None
+
+
+def _entry_of(journal: Path) -> Entry | None:
+    """Return the entry that follows from a journal. A conversation has the title and the end that its events say."""
+    entry = None
+    for event in recorded_events(journal, beginnings=_TELLING):
+        if entry is None and isinstance(event, SessionStartedEvent | PlanStartedEvent | PlanResumedEvent):
+            info = RunInfo(cwd=event.workspace, plan_id=event.plan_id, session_id=event.session_id)
+            ended = None if isinstance(event, SessionStartedEvent) else journal.stat().st_mtime
+            entry = Entry(source=event.source, journal=str(journal), started=event.ts, ended=ended, info=info)
+        elif entry is not None and isinstance(event, UserMessageEvent) and not entry.info.title:
+            entry = structs.replace(entry, info=structs.replace(entry.info, title=event.text[:TITLE_CHARACTERS]))
+        elif entry is not None and isinstance(event, SessionEndedEvent):
+            entry = structs.replace(entry, ended=event.ts)
     return entry
 
 

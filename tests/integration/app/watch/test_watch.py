@@ -70,6 +70,28 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "ENDED_EVERY_S", 0.0)
 
 
+@pytest.mark.parametrize(("ends", "status"), [(True, "ended"), (False, "lost")])
+async def test_a_conversation_of_which_only_the_events_are_left_has_its_title_and_its_end(
+    vibe_home: Path, status: str, *, ends: bool
+) -> None:
+    events: list[e.Event] = [
+        e.SessionStartedEvent(workspace="/w", model="m"),
+        e.UserMessageEvent(text="Tidy up the attic.", message_index=0),
+        e.UserMessageEvent(text="And the cellar.", message_index=2),
+        *([e.SessionEndedEvent(outcome="completed", exit_code=0)] if ends else []),
+    ]
+    folder = vibe_home / "run" / "0123abcd"
+    folder.mkdir(parents=True)
+    stamped = (structs.replace(event, seq=seq, source="run-1", ts=float(seq)) for seq, event in enumerate(events, 1))
+    (folder / JOURNAL_NAME).write_bytes(b"".join(encode_event(event) + b"\n" for event in stamped))
+    (folder / PUBLISHER_NAME).write_bytes(b'{"source": "run-')
+
+    (run,) = await known(vibe_home)
+
+    row = run_row(run)
+    assert (row["title"], row["status"], row.get("ended_at")) == ("Tidy up the attic.", status, 4.0 if ends else None)
+
+
 async def test_a_live_run_is_found_followed_and_shown(vibe_home: Path) -> None:
     async with running(vibe_home) as run:
         run.begins()
