@@ -54,16 +54,11 @@ class CommLink:
         self._arriving, self._arrived = anyio.create_memory_object_stream[Frame](MOST_ARRIVED)
 
     async def run(self) -> None:
-        """Read, write and watch the other end until ``close``. Shielded, so that a cancelled owner can still send."""
+        """Read, write and watch the other end until ``aclose``. Shielded, so that a cancelled owner can still send."""
         with self._scope:
             async with anyio.create_task_group() as group:
                 for task in (self._read, self._write, self._watch):
                     group.start_soon(self._until_broken, task)
-
-    def close(self) -> None:
-        """Stop the tasks, and drop what has arrived."""
-        self._scope.cancel()
-        self._arrived.close()
 
     def post(self, frame: Frame) -> None:
         """See ``FrameLink``."""
@@ -83,11 +78,16 @@ class CommLink:
             return await self._arrived.receive()
 
     async def aclose(self) -> None:
-        """End the link once everything queued has been sent, after FLUSH_SECONDS at the latest."""
+        """End the link once everything queued has been sent, after FLUSH_SECONDS at the latest. Drop what has arrived.
+
+        Its tasks end.
+        """
         with anyio.move_on_after(FLUSH_SECONDS, shield=True):
             while self._queue and self._end is None:
                 await self._sent.wait()
         self._stop(LinkLostError("it was closed"))
+        self._scope.cancel()
+        self._arrived.close()
 
     async def _until_broken(self, task: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -162,7 +162,6 @@ async def comm_link(comm: Any, lost_seconds: float) -> AsyncGenerator[CommLink]:
             yield link
         finally:
             await link.aclose()
-            link.close()
 
 
 RELAY = "vibe_relay"

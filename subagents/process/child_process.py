@@ -94,7 +94,7 @@ class StepProcess:
             printed, output = os.pipe()
         os.set_blocking(printed, False)
         try:
-            with theirs:
+            with theirs, os_error_as(ProcessStartError):
                 passed = (*descriptors, theirs.fileno())
                 process = fork_server and await ask_for_fork(fork_server, environ, output, passed)
                 process = process or await open_process(
@@ -102,11 +102,9 @@ class StepProcess:
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                     env=environ, start_new_session=True, pass_fds=passed,
                 )  # fmt: skip
-        except BaseException as error:
+        except BaseException:
             ours.close()
             os.close(printed)
-            if isinstance(error, OSError):
-                raise ProcessStartError(error) from error
             raise
         finally:
             os.close(output)

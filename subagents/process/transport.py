@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from contextlib import suppress
 from typing import Protocol, TypeAlias, TypeVar
 
 import anyio
@@ -22,9 +23,6 @@ T = TypeVar("T")
 class Link(Protocol[T]):
     """One end of a link. Messages arrive whole and in order, or not at all."""
 
-    def post(self, message: T, /) -> None:
-        """Send a message, which is lost if the other end is gone. A line has left this process when this returns."""
-
     async def send(self, message: T, /) -> None:
         """Send a message once there is room for it, without blocking the loop. It is lost if the other end is gone."""
 
@@ -37,12 +35,16 @@ class Link(Protocol[T]):
         """
         ...
 
-    def close(self) -> None:
-        """Close this end. The other end still gets what was sent, and then the end."""
-
 
 Transport: TypeAlias = Link[bytes]
 """A link of lines."""
+
+
+class PostingTransport(Transport, Protocol):
+    """A link of lines whose owner may not wait."""
+
+    def post(self, line: bytes, /) -> None:
+        """Send a line, which is lost if the other end is gone. It has left this process when this returns."""
 
 
 class Carrier(Protocol):
@@ -64,7 +66,7 @@ class Carrier(Protocol):
         ...
 
     async def listen(self) -> None:
-        """Read its output until that ends."""
+        """Read its output until that ends, if it comes meanwhile."""
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """Give it ``grace_seconds`` to exit, then make sure that it is gone. Shielded from cancellation."""
@@ -105,10 +107,8 @@ class SocketTransport:
 
     def post(self, line: bytes) -> None:
         """Send a line. This blocks the process while the other end does not keep up."""
-        try:
+        with suppress(OSError):  # the other end is gone, as `receive` will find out
             self._link.sendall(line)
-        except OSError:
-            return  # the other end is gone, as `receive` will find out
 
     async def send(self, line: bytes) -> None:
         """Send a line without blocking the loop."""

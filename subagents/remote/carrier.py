@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from anyio import sleep_forever, to_thread
+from anyio import to_thread
 from msgspec import Struct, json
 
 from ipc.events import Event
@@ -92,10 +92,6 @@ class RemoteCarrier:
         """See ``Carrier``."""
         return self
 
-    def post(self, line: bytes) -> None:
-        """See ``Transport``."""
-        self._link.post(LineBatch((self._to_worker(line.rstrip(b"\n")),)))
-
     async def send(self, line: bytes) -> None:
         """See ``Transport``."""
         await self._link.send(LineBatch((self._to_worker(line.rstrip(b"\n")),)))
@@ -106,12 +102,8 @@ class RemoteCarrier:
             await self._take(await self._link.receive())
         return self._to_run(self._lines.popleft()) if self._lines else None
 
-    def close(self) -> None:
-        """See ``Transport``. This does nothing: the link ends with the place."""
-
     async def listen(self) -> None:
         """See ``Carrier``. The output comes with the last frame."""
-        await sleep_forever()
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """See ``Carrier``. The worker ends everything when the link is closed, which happens with the place."""

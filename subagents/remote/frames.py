@@ -169,7 +169,10 @@ _decoder: msgpack.Decoder[Frame] = msgpack.Decoder(Frame)
 
 
 class FrameLink(Link[Frame], Protocol):
-    """One end of a link between a run and a worker. Whoever takes it closes it."""
+    """One end of a link between a run and a worker."""
+
+    def post(self, frame: Frame) -> None:
+        """Send a frame, which is lost if the other end is gone."""
 
     async def receive(self) -> Frame:
         """Return the next frame that is no beat.

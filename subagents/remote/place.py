@@ -126,7 +126,6 @@ class _HostedAttempt(Struct, eq=False):
 
     async def listen(self) -> None:
         """Do nothing, because the host prints for all of them."""
-        await anyio.sleep_forever()
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """Have the host end the attempt, and kill the host if it does not."""

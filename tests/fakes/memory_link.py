@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from typing import TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -63,6 +64,10 @@ class MemoryTransport:
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+
+End: TypeAlias = MemoryTransport | SocketTransport
+"""One end of a link, which its owner closes."""
 
 
 def memory_link() -> tuple[MemoryTransport, MemoryTransport]:

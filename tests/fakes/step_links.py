@@ -16,8 +16,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool
 from subagents.process.parent import StepServer
-from subagents.process.transport import Transport
-from tests.fakes.memory_link import memory_link
+from tests.fakes.memory_link import End, memory_link
 from vibe.app.plan.child_main import StepLink
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
@@ -96,7 +95,7 @@ class LinkedStep:
 
     link: StepLink
     server: StepServer
-    theirs: Transport
+    theirs: End
 
     def die(self) -> None:
         """Close the step's end, as if its process were killed."""
@@ -105,7 +104,7 @@ class LinkedStep:
 
 @asynccontextmanager
 async def linked_step(
-    shared: RunServices, *neighbours: str, ends: tuple[Transport, Transport] | None = None
+    shared: RunServices, *neighbours: str, ends: tuple[End, End] | None = None
 ) -> AsyncGenerator[LinkedStep]:
     """Serve a step. When the block ends, its process is dead and everything it held has been returned.
 

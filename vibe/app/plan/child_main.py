@@ -33,7 +33,7 @@ from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
 from subagents.executor import StepResult, StepTask, ended_by, internal_failure
 from subagents.process import protocol
-from subagents.process.transport import SocketTransport, Transport
+from subagents.process.transport import PostingTransport, SocketTransport
 from subagents.step.local_executor import LocalExecutor
 from vibe.app.engine.build import Engine, build_engine
 from vibe.app.engine.host import Host
@@ -225,7 +225,7 @@ class StepLink(Struct, eq=False):
     run does not keep up, the process waits.
     """
 
-    _transport: Transport
+    _transport: PostingTransport
     requested: bool = False
     steering: Steering = field(default_factory=Steering)
     """Messages to the step's agent."""

@@ -30,8 +30,7 @@ from subagents.process.protocol import (
     encode,
     from_step,
 )
-from subagents.process.transport import Transport
-from tests.fakes.memory_link import memory_link, socket_link
+from tests.fakes.memory_link import End, memory_link, socket_link
 from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, until
 from tests.fakes.tasks import task_of
 from vibe.app.plan.child_main import (
@@ -67,7 +66,7 @@ def request(number: int = 0) -> ApprovalRequestEvent:
 
 @pytest.mark.parametrize("ends_of", [memory_link, socket_link])
 async def test_events_come_in_order_and_once_even_if_the_process_dies_right_after(
-    ends_of: Callable[[], tuple[Transport, Transport]],
+    ends_of: Callable[[], tuple[End, End]],
 ) -> None:
     shared = shared_of_a_run()
     events: list[Event] = [

@@ -7,11 +7,11 @@ import pytest
 
 from subagents.process import transport
 from subagents.process.protocol import LinkError
-from subagents.process.transport import Lines, Transport
-from tests.fakes.memory_link import memory_link, socket_link
+from subagents.process.transport import Lines
+from tests.fakes.memory_link import End, memory_link, socket_link
 
 both = pytest.mark.parametrize("ends_of", [memory_link, socket_link])
-Ends = Callable[[], tuple[Transport, Transport]]
+Ends = Callable[[], tuple[End, End]]
 
 
 @both
