@@ -14,9 +14,6 @@ from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.write_turn import WriteTurn
 
-BACKGROUND = "background"
-"""The tool that manages background commands."""
-
 
 class FileHistory(Middleware):
     """Takes one snapshot before the first changing call of a prompt, and one after every call that may change files.
@@ -56,7 +53,7 @@ class FileHistory(Middleware):
         """Remember the place of the calls in the conversation."""
         self._transcript = context.transcript
         self._place = len(context.transcript.messages) + len(calls)
-        self._background_may_write |= any(call.name == BACKGROUND for call in calls)
+        self._background_may_write |= any(call.name == "background" for call in calls)
         return self._take_warnings()
 
     async def before_write(self, others_wrote: bool) -> None:  # noqa: FBT001  the write turn's signature

@@ -20,7 +20,6 @@ from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.schema import parse_arguments
 
 TODO = "todo"
-OK = "ok"
 
 _items = TypeAdapter(list[TodoItem])
 
@@ -52,7 +51,7 @@ def _restored(transcript: Transcript, tool: Todo) -> list[TodoItem]:
     done: set[str] = set()
     for message in reversed(transcript.messages):
         if isinstance(message, ToolMessage):
-            if message.status == OK:
+            if message.status == "ok":
                 done.add(message.tool_call_id)
             continue
         calls = message.tool_calls if isinstance(message, AssistantMessage) else ()

@@ -83,7 +83,6 @@ FLAGS = (
     "--null",
     "--color=never",
     "--hidden",
-    "--no-require-git",
     "--no-ignore-global",
     f"--max-columns={4 * LINE_CHARACTERS}",
     "--max-columns-preview",
@@ -150,13 +149,6 @@ class BadPatternError(ToolError):
         super().__init__(f"{pattern!r} is not a regular expression: {problem}; escape what is meant literally")
 
 
-IN_ORDER = "--sort=path"
-"""Makes ripgrep search in order.
-
-That costs it its other threads, so it is only used if there are too many matches and the first ones are needed.
-"""
-
-
 async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     """Search with ``rg``: on all processors first, then in order, up to the limit, if there are too many matches.
 
@@ -174,6 +166,8 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.globs]
         if await to_thread.run_sync(os.path.isfile, query.root / query.ignores.file):
             ignoring.append(f"--ignore-file={query.ignores.file}")
+        if not await to_thread.run_sync(_is_in_repository, query.start):
+            ignoring.append("--no-require-git")  # In one, the rules of repositories around it would count, too.
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
     ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
@@ -181,12 +175,16 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     argv = [*ignoring, *(f"--regexp={pattern}" for pattern in patterns), "--", str(where)]
     try:
         found = await _run([ripgrep, *FLAGS, *argv], query)
-        if found.more:
-            return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
+        if found.more:  # The first ones are needed. Searching in order costs ripgrep its other threads.
+            return await _run([ripgrep, *FLAGS, "--sort=path", *argv], query)
     except BadPatternError:  # Python supports syntax that ripgrep does not.
         return await search_in_python(query)
     in_order = sorted(found.matches, key=lambda match: (match.path.split("/"), match.number))  # ripgrep's own order
     return Found(matches=tuple(in_order), more=False)
+
+
+def _is_in_repository(path: Path) -> bool:
+    return any(os.path.lexists(place / ".git") for place in (path, *path.parents))
 
 
 def _is_binary(path: Path) -> bool:

@@ -202,6 +202,23 @@ async def test_rules_that_open_a_folder_do_not_open_what_others_ignore_in_it(
 
 
 @pytest.mark.parametrize("way", ["ripgrep", "python"])
+async def test_what_a_repository_around_it_ignores_is_found_in_a_repository(tmp_path: Path, way: str) -> None:
+    root = tmp_path / "home" / "project"
+    (root / "inner").mkdir(parents=True)
+    (root.parent / ".gitignore").write_text("*\n")
+    (root / ".gitignore").write_text("*.log\n")
+    for place in (root.parent, root, root / "inner"):
+        (place / ".git").mkdir()
+    for name in ("a.py", "a.log", "inner/b.py", "inner/b.log"):
+        (root / name).write_text("needle\n")
+    query = Query(pattern="needle", root=root, start=root, use_ignores=True, most=9, max_bytes=9_000)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    found = await (search_with_ripgrep(ripgrep, query) if way == "ripgrep" else to_thread.run_sync(scan, query))
+    assert [match.path for match in found.matches] == ["a.py", "inner/b.log", "inner/b.py"]
+
+
+@pytest.mark.parametrize("way", ["ripgrep", "python"])
 async def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path, way: str) -> None:
     (tmp_path / "one.json").write_bytes(b"a" * 50_000 + "é needle é".encode() + b"b" * 50_000)
     query = Query(pattern="needle", root=tmp_path, start=tmp_path, use_ignores=True, most=9, max_bytes=9_000)
