@@ -39,11 +39,11 @@ def tool_source(tools: ToolManager, name: str) -> str:
 
 
 def tool_lines(tools: ToolManager) -> list[str]:
-    """Return a line for each tool: name, permission, description and origin."""
+    """Return a line for each tool: name, permission, description, and the origin of one that is not built in."""
     width = max(map(len, tools.available), default=0)
     return [
         f"{one_line(name):<{width}}  {tools.get_tool_config(name).permission.value:<6}  "
-        + one_line(f"{tool.get_description()} ({tool_source(tools, name)})", 200)
+        + one_line(tool.get_description() + f" ({tools.origin(name)})" * (tools.origin(name) != BUILTIN), 200)
         for name, tool in tools.available.items()
     ]
 

@@ -295,7 +295,7 @@ class VibeApp(App[None]):
             self.push_screen(*self.cover)
         problem = self.settings.problem
         if self.settings.theme not in self.available_themes:
-            problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
+            problem = problem or f"there is no theme {self.settings.theme!r} ([ui] theme): /theme lists them"
         if problem:
             self.chat_screen.say(problem, "warning")
         self.store.add(Attention(self._call_person, self.settings.notify_after_seconds).present)

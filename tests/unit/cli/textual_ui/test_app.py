@@ -33,7 +33,9 @@ async def test_a_broken_theme_is_said_once_the_chat_is_there_and_the_screen_has_
     app: VibeApp, tmp_path: Path
 ) -> None:
     async with played(EMPTY, app, tmp_path) as on:
-        assert [line for line in said(on) if "theme" in line] == ["[ui] theme 'nosuch' is none: /theme lists them"]
+        assert [line for line in said(on) if "theme" in line] == [
+            "there is no theme 'nosuch' ([ui] theme): /theme lists them"
+        ]
         assert app.theme == "follow"
 
 
