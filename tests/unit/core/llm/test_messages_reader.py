@@ -328,6 +328,13 @@ async def test_usage_is_put_together_from_both_ends(started: Event | None, at_en
     assert done.usage == expected
 
 
+async def test_usage_after_the_stop_counts_and_nothing_else_does() -> None:
+    finished = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    late = {"type": "message_delta", "delta": {}, "usage": {"input_tokens": 5, "output_tokens": 2}}
+    done = await read(wire([*text(0, "x"), finished, STOPPED, *text(1, "no"), late]))
+    assert (done.message.content, done.usage) == ("x", Usage(5, 2, 0, 1))
+
+
 async def test_usage_that_is_never_told_is_estimated() -> None:
     finished = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
     assert (await read(wire([*text(0, "x"), finished, STOPPED]))).usage.completion_tokens == 1

@@ -324,11 +324,11 @@ class MessageTaker(Struct, eq=False):
     """The stop reason that came with the start of the message; it counts once the message has ended."""
 
     def __call__(self, data: str) -> None:
-        """Add one event; once the answer is done, it can only bring nothing more."""
+        """Add one event; once the answer is done, it can only bring usage."""
         event = decoded(_event, data)
         match event.type:
             case _ if self._answer.is_done:
-                pass
+                self._count(event.usage)
             case "content_block_delta":
                 self._extend_block(event)
             case "content_block_start":
