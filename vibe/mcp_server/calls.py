@@ -1,13 +1,14 @@
-"""Carries out the tools' calls, with one function for each tool. Loaded with the runtime, later than ``tools``."""
+"""Carries out the tools' calls. Loaded with the runtime, later than ``tools``.
+
+The function with the name of a tool takes its arguments. A VibeError or an IpcError that it raises is the answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeAlias
 from uuid import uuid4
 
 from anyio import create_task_group, get_cancelled_exc_class, move_on_after, to_thread
@@ -30,10 +31,6 @@ from vibe.mcp_server.served_plan import PlanOrder, ServedPlan, ServedPlans, read
 from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
 from vibe.system.racing import shielded, unless
-
-Call: TypeAlias = Callable[[ServedPlans, Any, tools.Caller], Awaitable[tools.ToolAnswer]]
-"""A function that takes the arguments of its tool. If it raises a VibeError or an IpcError, the sentence is the answer.
-"""
 
 PROMPT_CHARS = 1_000_000
 """Maximum length of a prompt, in characters. No model reads that much, so a longer prompt is a mistake."""
@@ -97,7 +94,7 @@ async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: t
     return _conversation_answer(record, args)
 
 
-async def run_plan(plans: ServedPlans, args: tools.PlanRunArguments, caller: tools.Caller) -> tools.ToolAnswer:
+async def plan_run(plans: ServedPlans, args: tools.PlanRunArguments, caller: tools.Caller) -> tools.ToolAnswer:
     """Start or resume a plan, wait for it if asked to, and return its status."""
     order = await to_thread.run_sync(_order, args, caller.connection, plans.runtime.host.home)
     plan = await plans.begin(order)
@@ -117,9 +114,7 @@ async def plan_status(plans: ServedPlans, args: tools.PlanStatusArguments, calle
     return await _status_of(plans, args.plan_id)
 
 
-async def decide_for_plan(
-    plans: ServedPlans, args: tools.PlanDecideArguments, _caller: tools.Caller
-) -> tools.ToolAnswer:
+async def plan_decide(plans: ServedPlans, args: tools.PlanDecideArguments, _caller: tools.Caller) -> tools.ToolAnswer:
     """Answer a plan's request, or stop the plan, and return its status."""
     plan = plans.get(args.plan_id)
     if plan is None or plan.over.is_set():
@@ -141,16 +136,6 @@ async def plan_result(plans: ServedPlans, args: tools.PlanResultArguments, _call
     if isinstance(plan.ended, RunRecord):
         return no_run_result(plan.plan_id, plan.ended)
     return served_status(plan)
-
-
-CALLS: Mapping[str, Call] = MappingProxyType({
-    "call_vibe": call_vibe,
-    "plan_run": run_plan,
-    "plan_status": plan_status,
-    "plan_decide": decide_for_plan,
-    "plan_result": plan_result,
-})
-"""The functions by the names of their tools."""
 
 
 def _checked_text(name: str, text: str) -> str:

@@ -122,7 +122,7 @@ class LazyRuntime:
         self.wanted.set()
         while self._plans is None:
             await self._ready.wait()
-        return await self._calls.CALLS[name](self._plans, args, caller)
+        return await getattr(self._calls, name)(self._plans, args, caller)
 
 
 def _refusal(sentence: str) -> ToolAnswer:
