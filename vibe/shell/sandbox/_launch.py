@@ -108,7 +108,7 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
             _allow(ruleset, path, rights & handled)
     for name in DEVICES:
         _allow(ruleset, f"/dev/{name}", (READING | WRITE_FILE | IOCTL_DEV | TRUNCATE) & handled)
-    _allow(ruleset, "/dev/shm", handled & ~IOCTL_DEV)  # noqa: S108  test runners need shared memory
+    _allow(ruleset, os.path.realpath("/dev/shm"), handled & ~IOCTL_DEV)  # noqa: S108  test runners need shared memory
     _checked(_libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
 
@@ -179,7 +179,7 @@ def _entries_beside(folder: str, hidden: frozenset[str], above: set[str]) -> Ite
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)  # a command may be making links
     except OSError:
         return
     try:

@@ -444,7 +444,7 @@ class Confinement:
         vibe_home = Path(os.path.realpath(self.vibe_home))
         users_roots = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(vibe_home)]
         repositories = [folder for root in users_roots for folder in _repository_of_worktree(root) if folder in control]
-        roots = (*place.roots, *repositories, *filter(_is_real, self.writable))
+        roots = (*filter(_is_real, (*place.roots, *self.writable)), *repositories)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         frozen.append(Path(sys.prefix))  # the environment vibe itself runs from, which may be in the workspace
         readable = (*filter(_is_real, self.readable), self.vibe_home / "skills", *place.readable)

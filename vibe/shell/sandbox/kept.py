@@ -47,13 +47,14 @@ class KeptPaths:
 
     def put_back(self) -> str:
         """Put everything back, and return notes about what was changed, usually ""."""
-        notes = [self._move_aside(path, "make") for path in self._absent if os.path.lexists(path)]
+        notes = [*self._restore_folders()]  # first of all, so that no link in the place of one leads elsewhere
+        notes += [self._move_aside(path, "make") for path in self._absent if os.path.lexists(path)]
         for path, target in self._links.items():
             if self._is_other(path):
                 notes.append(self._move_aside(path, "change"))
                 with suppress(OSError):
                     path.symlink_to(target)
-        notes += [*self._restore_folders(), *self._restore_files()]
+        notes += self._restore_files()
         for folder in self._closed:
             new = [path for path in _entries(folder) if path not in self._files and path not in self._folders]
             notes += [self._move_aside(path, "make") for path in new if path not in self._links]

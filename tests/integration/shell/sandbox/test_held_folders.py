@@ -54,3 +54,14 @@ async def test_no_command_chooses_where_a_path_of_the_settings_leads(cell: Cell)
     found = await cell.run(f"echo evil > {outside}/x; cat {keys}/id_ed25519; ls -l out key")
     assert "CANARY" not in found.stdout
     assert not any(outside.iterdir())
+
+
+async def test_a_link_in_the_place_of_the_workspace_opens_nothing(cell: Cell) -> None:
+    cell.folder, outside = cell.root / "inner", cell.base / "outside"
+    cell.folder.mkdir()
+    outside.mkdir()
+    cell.configure(cell.settings.model_copy(update={"writable": (str(cell.root),)}))
+
+    await cell.run(f"cd .. && mv inner other && ln -s {outside} inner; true")
+    await cell.run(f"echo evil > {outside}/x; echo evil > x; true")
+    assert not any(outside.iterdir())

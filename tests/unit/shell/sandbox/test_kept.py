@@ -63,3 +63,25 @@ def test_what_puts_back_after_a_kill_is_loaded_without_any_package() -> None:
     modules = "vibe.shell.sandbox.kept, vibe.shell.sandbox.records, vibe.shell.process.starter_program"
     program = f"import sys; sys.path.append({top!r}); import {modules}"
     subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
+
+
+def test_a_link_in_the_place_of_a_folder_leads_to_no_change_elsewhere(tmp_path: Path) -> None:
+    root, other = tmp_path / "work", tmp_path / "other"
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "config").write_text("[core]\n")
+    (other / "info").mkdir(parents=True)
+    for name in ("config", "config.worktree", "info/attributes"):
+        (other / name).write_text("theirs")
+    paths = [root / ".git" / name for name in REPOSITORY_FILES]
+    kept = KeptPaths(root, paths, paths)
+    (root / ".git").rename(root / "git")
+    (root / ".git").symlink_to(other)
+
+    assert "decides what runs later" in kept.put_back()
+    assert (root / ".git" / "config").read_text() == "[core]\n"
+    assert sorted(str(path.relative_to(other)) for path in other.rglob("*")) == [
+        "config",
+        "config.worktree",
+        "info",
+        "info/attributes",
+    ]
