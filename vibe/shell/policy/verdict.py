@@ -43,7 +43,6 @@ DEFAULT_DENIED_STANDALONE = (
 An allow list entry that names one of these alone would allow anything. With a further word it counts.
 """
 
-OPTION = re.compile("-")
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
 MAX_WORDS = 16
@@ -247,7 +246,7 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     if runs_others(argv):
         return Judgement(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
-    if program == "git" and any(map(EXTENDED_GIT.fullmatch if matching else OPTION.match, argv[1:2])):
+    if program == "git" and any(word[:1] == "-" for word in argv[1:2] if not matching or EXTENDED_GIT.fullmatch(word)):
         return Judgement(f"'git {argv[1]}' may change what git runs")
     if not matching:
         return Judgement(f"{' '.join(argv[:2])!r} is not on the allow list")

@@ -47,8 +47,8 @@ class KeptPaths:
 
     def put_back(self) -> str:
         """Put everything back, and return notes about what was changed, usually ""."""
-        notes = [*self._restore_folders()]  # first of all, so that no link in the place of one leads elsewhere
-        notes += [self._move_aside(path, "make") for path in self._absent if os.path.lexists(path)]
+        made = filter(os.path.lexists, self._absent)  # looked at once no link is in the place of a folder
+        notes = [*self._restore_folders(), *(self._move_aside(path, "make") for path in made)]
         for path, target in self._links.items():
             if self._is_other(path):
                 notes.append(self._move_aside(path, "change"))
