@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from uuid import uuid4
 
@@ -127,13 +128,8 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
             for scope in MemoryScope
             for entry in self.entries(scope)
         ]
-        kept: list[str] = []
-        room = MAX_SECTION
-        for _, line in sorted(lines, reverse=True):
-            room -= len(line) + 1
-            if room < 0:
-                break
-            kept.append(line)
+        newest = [line for _, line in sorted(lines, reverse=True)]
+        kept = newest[: sum(size <= MAX_SECTION for size in accumulate(len(line) + 1 for line in newest))]
         if not kept:
             return ""
         left_out = len(lines) - len(kept)

@@ -21,6 +21,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -152,18 +153,11 @@ class SkillManager:
         listed = [info for info in self.available.values() if info.model_invocable]
         if not listed:
             return ""
-        entries: list[str] = []
-        named_only: list[str] = []
-        room = MAX_LIST
-        for info in listed:
-            entry = _entry(info)
-            room -= len(entry)
-            if room >= 0:
-                entries.append(entry)
-            else:
-                named_only.append(html.escape(info.name))
-        more = f"\nMore skills, without their descriptions: {', '.join(named_only)[:MAX_LIST]}" if named_only else ""
-        return "\n".join([_INTRODUCTION, "", "<available_skills>", *entries, "</available_skills>"]) + more
+        entries = [*map(_entry, listed)]
+        shown = sum(size <= MAX_LIST for size in accumulate(map(len, entries)))
+        named_only = ", ".join(html.escape(info.name) for info in listed[shown:])
+        more = f"\nMore skills, without their descriptions: {named_only[:MAX_LIST]}" if named_only else ""
+        return "\n".join([_INTRODUCTION, "", "<available_skills>", *entries[:shown], "</available_skills>"]) + more
 
 
 def _entry(info: SkillInfo) -> str:
