@@ -258,10 +258,9 @@ class ClusterExecutor(Struct, eq=False):
         hello.check(worker.hello, needed=run.needed)
         exchange = self._exchange(sent.worktree, worker)
         await self._send_order(task, link, sent, worker, exchange)
-        settings = self._settings
-        carrier = RemoteCarrier(link, sent.worktree, run.steps / task.step_id, exchange, settings.largest_tree)
+        carrier = RemoteCarrier(link, sent.worktree, run.steps / task.step_id, exchange, self._settings.largest_tree)
         # A setup may take any time. If the worker is gone, the link ends.
-        with anyio.fail_after(math.inf if settings.setup else READY_SECONDS):
+        with anyio.fail_after(math.inf if self._settings.setup else READY_SECONDS):
             while (frame := await link.receive()) != f.ProcessReady():
                 if isinstance(frame, f.OrderRefused):
                     raise WorkerRefusedError(address, frame.detail, frame.reason)

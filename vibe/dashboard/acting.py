@@ -111,14 +111,18 @@ class Actor:
             return cast("RunCommand", decode_command(json.encode({**body, **fixed, "by": self._by})))
 
     async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[Response]]) -> Response:
-        """Carry a command out, unless it has been already. Then return the same response."""
+        """Carry a command out, unless it has been already. Then return the same response.
+
+        A command that the run has not replied to in time is sent again. The run itself carries out each id once.
+        """
         command_id = body.get("command_id")
         if not isinstance(command_id, str) or not command_id:
             return await act()
         async with self._lock(f"command {command_id}"):
-            if command_id not in self._responses:
-                _remember(self._responses, command_id, await act())
-            return self._responses[command_id]
+            response = self._responses.get(command_id) or await act()
+            if response.status_code != STATUS["late"]:
+                _remember(self._responses, command_id, response)
+            return response
 
     def _lock(self, key: str) -> anyio.Lock:
         return self._locks.setdefault(key, anyio.Lock())

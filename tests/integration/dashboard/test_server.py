@@ -16,12 +16,13 @@ from anyio import create_task_group, fail_after, sleep, to_thread
 from msgspec import structs
 
 from ipc import events as e
-from ipc.commands import Act, Approve, Pause, Steer
+from ipc.commands import Act, Approve, Pause, RunCommand, Steer
 from ipc.registry import Entry, RunInfo
 from tests.fakes.runs import ASKED, STEPS, Run, running
 from tests.fakes.waiting import until
 from tests.integration.dashboard.serving import PATIENCE_S, VIEW, listening_to, served
 from vibe.app.watch.board import MOST_ENDED, Board
+from vibe.app.watch.commands import CommandOutcome, send
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard import search
 from vibe.dashboard.answers import MOST_BYTES
@@ -240,6 +241,24 @@ async def test_a_run_that_lost_events_in_between_says_so_and_shows_the_others(vi
         shown = (await client.get("/api/runs/plan-1")).json()
         assert "event 2 is lost" in shown["head"]["problem"]
         assert shown["steps"]["a"]["status"] == "completed"
+
+
+async def test_a_command_without_a_reply_in_time_can_be_repeated_until_there_is_one(
+    vibe_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [CommandOutcome(state="late", message="it has not answered for 15 s")]
+
+    async def send_slowly(run: KnownRun, command: RunCommand) -> CommandOutcome:
+        outcome = await send(run, command)
+        return late.pop() if late else outcome
+
+    monkeypatch.setattr("vibe.dashboard.acting.send", send_slowly)
+    async with one_run(vibe_home) as (run, client):
+        body = {"type": "pause", "command_id": "c1"}
+        replies = [await client.post("/api/runs/plan-1/commands", json=body) for _ in range(3)]
+
+    assert [reply.status_code for reply in replies] == [504, 200, 200]
+    assert len(run.taken) == 1, "it was carried out all the same, and once"
 
 
 async def test_an_answer_reaches_the_run_and_its_card_goes_on_every_page(vibe_home: Path) -> None:
