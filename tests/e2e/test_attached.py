@@ -141,3 +141,16 @@ def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, t
 
     steps = {step["id"]: step["status"] for step in vibe("plan", "status", plan, "--output", "json").document["steps"]}
     assert steps == {"hold": "completed", "after": "skipped"}
+
+
+def test_a_run_that_has_ended_offers_no_command_to_it(vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux) -> None:
+    hold = command_step("hold", "while [ ! -e go ]; do sleep 0.05; done; false")
+    process = vibe.start("plan", "run", write_plan(hold), "--wait")
+    plan, _ = printed(process, r"plan (\S+) starts(.*)")
+    vibe.at(tmux, "--attach", plan)
+    tmux.wait_for("0/1 · ")
+    (vibe.workdir / "go").touch()
+    tmux.wait_for("has ended")
+    process.communicate(timeout=120)
+    tmux.wait_for("o open   Esc later")
+    assert not any("r retry" in line for line in tmux.screen())

@@ -329,12 +329,6 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         self.added += sum(file.added for file in written)
         self.removed += sum(file.removed for file in written)
 
-    def set_current(self, agent: AgentView) -> None:
-        """Note that one of its agents does something."""
-        if self.current is not agent:
-            self.current = agent
-            self.agents[agent.id] = agent
-
     def set_activity(self, activity: str) -> None:
         """Set what happens in it that no agent does, in words."""
         self.activity, self.current = activity, None

@@ -246,8 +246,8 @@ def _own_id(view: View, event: e.Event) -> str:
 def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Changed:
     """Note that an agent did something; return the keys of it, its step and the entry."""
     step = view.step_of(agent)
-    if step is not None:
-        step.set_current(agent)
+    if step is not None and step.current is not agent:
+        step.current = step.agents[agent.id] = agent
     keys = (agent.key,) if step is None else (agent.key, step.key)
     return keys if entry is None else (*keys, entry.key)
 

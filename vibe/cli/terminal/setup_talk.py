@@ -17,12 +17,12 @@ from vibe.app.first_use.flow import (
     SetupSelection,
     checked_key,
 )
-from vibe.app.inspect.trial import Trial, TrialFault
+from vibe.app.inspect.trial import TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import KeyboardGoneError, unseen
-from vibe.cli.terminal.person import Desk, ask_choice
+from vibe.cli.terminal.person import ask_choice
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.config.loader import KEYRING
 from vibe.front.request_text import MenuItem, NumberedQuestion, options_text
@@ -61,6 +61,7 @@ class SetupTalk:
         self._terminal = env.stdin
         self._tests = tests
         self._store = store
+        self._desk = PromptQueue(env)
 
     def hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
         """Ask the questions and return the exit code."""
@@ -77,57 +78,58 @@ class SetupTalk:
         return signals.exit_code or code
 
     async def _talk(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
-        async with PromptQueue(self._env).conversation(WELCOME, escape=True) as dialogue:
+        async with self._desk.conversation(WELCOME, escape=True):
             try:
-                await self._ask(dialogue, choice, key, model)
+                await self._ask(choice, key, model)
             except _LeftError:
-                await dialogue.say("\n  Nothing was changed; `vibe setup` begins again.\n")
+                await self._desk.say("\n  Nothing was changed; `vibe setup` begins again.\n")
                 return ExitCode.BLOCKED
         return ExitCode.DONE
 
-    async def _ask(self, dialogue: Desk, choice: ProviderChoice | None, key: str, model: str | None) -> None:
-        choice = choice or await self._provider(dialogue)
+    async def _ask(self, choice: ProviderChoice | None, key: str, model: str | None) -> None:
+        choice = choice or await self._provider()
         if not key and choice.variable:
-            key = await self._key(dialogue, choice)
+            key = await self._key(choice)
         selection = SetupSelection(choice=choice, key=key, model=model or "", store=self._store or KeyStore.FILE)
         if not model:
-            selection = await self._with_model(dialogue, selection)
+            selection = await self._with_model(selection)
         while self._tests:
-            trial = await self._try_out(dialogue, selection)
+            await self._desk.say(f"\n  testing {one_line(selection.model, LONGEST)} ...\n")
+            trial = await self._flow.try_out(selection)
+            await self._tell(trial.sentence)
             if trial.fault is None:
                 break
-            changed = await self._after_failure(dialogue, selection, trial.fault)
+            changed = await self._after_failure(selection, trial.fault)
             if changed is None:
                 break
             selection = changed
         if selection.key and self._store is None:
-            selection = replace(selection, store=await self._place(dialogue))
+            selection = replace(selection, store=await self._place())
         for sentence in await anyio.to_thread.run_sync(self._flow.keep, selection):
-            await _tell(dialogue, sentence)
-        await dialogue.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
+            await self._tell(sentence)
+        await self._desk.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
 
-    async def _provider(self, dialogue: Desk) -> ProviderChoice:
+    async def _provider(self) -> ProviderChoice:
         choices = self._flow.choices
         items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
-        return choices[await _picked(dialogue, "Choose a provider", items, default=self._flow.likely)]
+        return choices[await self._picked("Choose a provider", items, default=self._flow.likely)]
 
-    async def _place(self, dialogue: Desk) -> KeyStore:
+    async def _place(self) -> KeyStore:
         """Return where to keep the key; without a working keyring there is nothing to ask."""
         if await anyio.to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
             return KeyStore.FILE
         items = [MenuItem(label=KEYRING), MenuItem(label=self._flow.env_file)]
-        return (KeyStore.KEYRING, KeyStore.FILE)[
-            await _picked(dialogue, "Where should the key be stored?", items, default=0)
-        ]
+        is_file = await self._picked("Where should the key be stored?", items, default=0)
+        return KeyStore.FILE if is_file else KeyStore.KEYRING
 
-    async def _key(self, dialogue: Desk, choice: ProviderChoice) -> str:
+    async def _key(self, choice: ProviderChoice) -> str:
         """Return the key that was typed; blank means the key that was found."""
-        await dialogue.say(f"\n? The key of {choice.name} ({choice.variable})\n")
+        await self._desk.say(f"\n? The key of {choice.name} ({choice.variable})\n")
         enter = f"Enter: the one in {choice.key_place}; " if choice.key_place else ""
         while True:
             with unseen(self._terminal.fileno()):
-                line = await dialogue.answer(f"  [not shown as you type; {enter}Esc: {LEAVE}]  > ")
-            await dialogue.say("\n")
+                line = await self._desk.answer(f"  [not shown as you type; {enter}Esc: {LEAVE}]  > ")
+            await self._desk.say("\n")
             if line is None or line == ESCAPE:
                 raise _LeftError
             if not line.strip() and choice.key_place:
@@ -135,81 +137,68 @@ class SetupTalk:
             try:
                 return checked_key(line)
             except BadKeyError as error:
-                await _tell(dialogue, f"{error}")
+                await self._tell(f"{error}")
 
-    async def _with_model(self, dialogue: Desk, selection: SetupSelection) -> SetupSelection:
+    async def _with_model(self, selection: SetupSelection) -> SetupSelection:
         """Return the selection with a model, and with a new key if the provider refused the old one."""
         while True:
-            await dialogue.say(f"\n  asking {selection.choice.name} for its models ...\n")
+            await self._desk.say(f"\n  asking {selection.choice.name} for its models ...\n")
             menu = await anyio.to_thread.run_sync(
                 partial(self._flow.models, selection.choice, selection.key), abandon_on_cancel=True
             )
             if menu.problem:
-                await _tell(dialogue, menu.problem)
+                await self._tell(menu.problem)
             if not menu.key_is_refused:
                 break
-            await _tell(dialogue, f"{selection.choice.name} refused the key: check that all of it was copied")
-            again = await _picked(dialogue, "What now?", [NEXT["key"], NEXT["keep"]], default=0)
-            if again == 1:
+            await self._tell(f"{selection.choice.name} refused the key: check that all of it was copied")
+            if await self._picked("What now?", [NEXT["key"], NEXT["keep"]], default=0) == 1:
                 break
-            key = await self._key(dialogue, selection.choice)
-            selection = replace(selection, key=key, model="")
-        return replace(selection, model=await _model(dialogue, menu))
+            selection = replace(selection, key=await self._key(selection.choice), model="")
+        return replace(selection, model=await self._model(menu))
 
-    async def _try_out(self, dialogue: Desk, selection: SetupSelection) -> Trial:
-        await dialogue.say(f"\n  testing {one_line(selection.model, LONGEST)} ...\n")
-        trial = await self._flow.try_out(selection)
-        await _tell(dialogue, trial.sentence)
-        return trial
-
-    async def _after_failure(
-        self, dialogue: Desk, selection: SetupSelection, fault: TrialFault
-    ) -> SetupSelection | None:
+    async def _after_failure(self, selection: SetupSelection, fault: TrialFault) -> SetupSelection | None:
         """Return the selection to try next, or None to keep the present one as it is."""
         words = [word for word in NEXT if word != "key" or selection.choice.variable]
         likely = fault.value if fault.value in words else "again"
         items = [NEXT[word] for word in words]
-        word = words[await _picked(dialogue, "The test failed. What now?", items, default=words.index(likely))]
+        word = words[await self._picked("The test failed. What now?", items, default=words.index(likely))]
         if word == "key":
-            return replace(selection, key=await self._key(dialogue, selection.choice))
+            return replace(selection, key=await self._key(selection.choice))
         if word == "model":
-            return await self._with_model(dialogue, selection)
+            return await self._with_model(selection)
         return selection if word == "again" else None
 
+    async def _model(self, menu: ModelMenu) -> str:
+        """Return the name of the model that the person picks or types."""
+        names: Sequence[str] = menu.names
+        while True:
+            choosing = NumberedQuestion(
+                options=tuple(MenuItem(label=name) for name in names[:MOST_MODELS]),
+                default=(0,) if names else (),
+                own_words=True,
+                declines=LEAVE,
+            )
+            more = len(names) - MOST_MODELS
+            note = f"   and {counted(more, 'model')} more: type a part of the name\n" if more > 0 else ""
+            await self._desk.say(f"\n? Which model?\n{options_text(choosing)}{note}")
+            picked = await ask_choice(self._desk, choosing)
+            if picked is None:
+                raise _LeftError
+            if not picked.words:
+                return names[picked.positions[0]]
+            like = menu.like(picked.words)
+            if len(like) == 1 or not like:
+                return like[0] if like else picked.words
+            names = like
 
-async def _model(dialogue: Desk, menu: ModelMenu) -> str:
-    """Return the name of the model that the person picks or types."""
-    names: Sequence[str] = menu.names
-    while True:
-        choosing = NumberedQuestion(
-            options=tuple(MenuItem(label=name) for name in names[:MOST_MODELS]),
-            default=(0,) if names else (),
-            own_words=True,
-            declines=LEAVE,
-        )
-        more = len(names) - MOST_MODELS
-        note = f"   and {counted(more, 'model')} more: type a part of the name\n" if more > 0 else ""
-        await dialogue.say(f"\n? Which model?\n{options_text(choosing)}{note}")
-        picked = await ask_choice(dialogue, choosing)
+    async def _picked(self, question: str, items: Sequence[MenuItem], *, default: int) -> int:
+        """Return the position of the item that the person picks."""
+        choosing = NumberedQuestion(options=tuple(items), default=(default,), declines=LEAVE)
+        await self._desk.say(f"\n? {question}\n{options_text(choosing)}")
+        picked = await ask_choice(self._desk, choosing)
         if picked is None:
             raise _LeftError
-        if not picked.words:
-            return names[picked.positions[0]]
-        like = menu.like(picked.words)
-        if len(like) == 1 or not like:
-            return like[0] if like else picked.words
-        names = like
+        return picked.positions[0]
 
-
-async def _picked(dialogue: Desk, question: str, items: Sequence[MenuItem], *, default: int) -> int:
-    """Return the position of the item that the person picks."""
-    choosing = NumberedQuestion(options=tuple(items), default=(default,), declines=LEAVE)
-    await dialogue.say(f"\n? {question}\n{options_text(choosing)}")
-    picked = await ask_choice(dialogue, choosing)
-    if picked is None:
-        raise _LeftError
-    return picked.positions[0]
-
-
-async def _tell(dialogue: Desk, sentence: str) -> None:
-    await dialogue.say(f"  {one_line(sentence, LONGEST)}\n")
+    async def _tell(self, sentence: str) -> None:
+        await self._desk.say(f"  {one_line(sentence, LONGEST)}\n")

@@ -153,7 +153,7 @@ class RemoteChat:
             self._stage.say(outcome.message)
 
     async def _follow(self) -> None:
-        store = self._stage.store
+        store, bottom = self._stage.store, self._stage.bottom
         try:
             async with self._subscription as records:
                 async for record in records:
@@ -163,6 +163,8 @@ class RemoteChat:
         if self._subscription.ended == "died":
             lose(store.view, self._entry.source)
         self._update_requests({})
+        bottom.is_over = True
+        bottom.present(store.view, frozenset({("plans",)}))
         self._stage.say(f"run {self._entry.source} has ended ({self._subscription.ended or 'gone'}); /exit leaves")
 
     def _show(self, event: BusEvent | None) -> None:

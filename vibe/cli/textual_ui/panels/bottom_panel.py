@@ -69,6 +69,8 @@ class BottomPanel(Vertical):
         """The prompt, or the panel in its place."""
         self._failed: dict[Key, FailedPanel] = {}
         """The panels of failed steps, by step and attempt."""
+        self.is_over = False
+        """True once the shown run takes no commands any more, because its process has ended."""
         self._leaving: LeavePanel | None = None
         self._looked_at: PanelFrame | None = None
         """The panel that the person chose to look at."""
@@ -106,8 +108,10 @@ class BottomPanel(Vertical):
         plan, before = view.plan, self._failed
         self._failed = {}
         for step in failed_steps(plan) if plan is not None else ():
-            key = (*step.key, str(step.attempt))
-            self._failed[key] = before.pop(key, None) or self._mount_panel(FailedPanel(view.plans[step.key[1]], step))
+            key, plan = (*step.key, str(step.attempt), str(self.is_over)), view.plans[step.key[1]]
+            self._failed[key] = before.pop(key, None) or self._mount_panel(
+                FailedPanel(plan, step, is_over=self.is_over)
+            )
         self._settle()
         for panel in before.values():
             self._discard(panel)

@@ -50,7 +50,7 @@ class PlanPanel(PanelFrame):
 
 
 class FailedPanel(PlanPanel):
-    """Shows why a step failed, and what can be done about it."""
+    """Shows why a step failed, and what can be done about it: nothing, if the run ``is_over`` for good."""
 
     TITLE: ClassVar[str] = "Failed"
     COLOUR: ClassVar[str] = "$text-error"
@@ -58,14 +58,15 @@ class FailedPanel(PlanPanel):
     FailedPanel { border-left: outer $error; }
     """
 
-    def __init__(self, plan: PlanView, step: StepView) -> None:
+    def __init__(self, plan: PlanView, step: StepView, *, is_over: bool) -> None:
         super().__init__(plan)
         self._step = step
         self._is_whole = False
         is_command = step.order is not None and step.order.command is not None
         self._has_agent = not is_command and step.id not in plan.state.unfolded
-        self.acts["r"] = self.Acted(self, f"/retry {step.id}")
-        self.acts["k"] = self.Acted(self, f"/skip {step.id}")
+        self._hears = self._has_agent and not is_over
+        if not is_over:
+            self.acts |= {"r": self.Acted(self, f"/retry {step.id}"), "k": self.Acted(self, f"/skip {step.id}")}
         self.acts["o"] = self.Acted(self, agent=f"{plan.id}/{step.id}")
 
     def lines(self) -> Sequence[Line]:
@@ -89,8 +90,9 @@ class FailedPanel(PlanPanel):
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return what can be done."""
-        tell = [("t", "tell" if self.is_narrow else "tell it something first")] if self._has_agent else []
-        return [("r", "retry"), *tell, ("k", "skip"), ("o", "open"), ("Esc", "later")]
+        tell = "tell" if self.is_narrow else "tell it something first"
+        keys = [("r", "retry"), ("t", tell), ("k", "skip"), ("o", "open"), ("Esc", "later")]
+        return [each for each in keys if each[0] in {*self.acts, "t" * self._hears, "Esc"}]
 
     def _hint(self) -> str:
         held = blocked_by(self.plan, self._step.id)
@@ -103,7 +105,7 @@ class FailedPanel(PlanPanel):
         elif key == "enter":
             self._is_whole = not self._is_whole
             self.redraw()
-        elif key == "t" and self._has_agent:
+        elif key == "t" and self._hears:
             self.ask_words("what should it know? then it tries again", self._retry)
         return key in {"escape", "enter", "t"} or super().pressed(key)
 

@@ -96,6 +96,19 @@ async def test_each_key_acts_on_a_failed_step(key: str, action: str) -> None:
         assert (on.app.bottom.shown is on.app.prompt) == (key != "o")
 
 
+async def test_a_failed_step_of_a_run_that_takes_no_commands_any_more_can_only_be_read() -> None:
+    async with stage() as on:
+        await present(on, failing())
+        assert "r retry   t tell it something first   k skip   o open   Esc later" in on.screen
+        on.app.bottom.is_over = True
+        await present(on, failing())
+        assert "Failed  totals" in on.screen
+        assert "o open   Esc later" in on.screen
+        assert not any(key in on.screen for key in ("r retry", "t tell", "k skip"))
+        await on.press("k", "t", "r")
+        assert on.app.heard == []
+
+
 async def test_a_failed_step_is_told_something_before_it_is_tried_again() -> None:
     async with stage() as on:
         await present(on, failing())
