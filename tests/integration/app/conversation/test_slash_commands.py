@@ -468,7 +468,8 @@ async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_t
 
         async def later(screen: ReviewScreen) -> bool:
             screen.draft.rejected.update(draft.rejected)
-            screen.draft.comments.update(draft.comments)
+            gone = {(a, 9): (9, "no such line"), (("", "c.txt", 1), 1): (1, "no such file")}
+            screen.draft.comments.update(draft.comments | gone)
             raise TimeoutError
 
         async def ask(screen: ReviewScreen) -> bool:
@@ -484,7 +485,11 @@ async def test_a_conversation_is_reviewed_files_go_back_and_comments_come_into_t
             await review_changes(later, talk, TypedCommand(name="review"))
         await review_changes(ask, talk, TypedCommand(name="review"))
         assert asked == [draft], "what was set was kept when the review was left, however that was"
-        assert talk.said == ["deleted b.txt"]
+        assert talk.said == [
+            "line 9 of a.txt is not among the changes any more; your comment was: no such line",
+            "line 1 of c.txt is not among the changes any more; your comment was: no such file",
+            "deleted b.txt",
+        ], "a comment that can't be shown is not sent unseen"
         assert (rig.folder / "a.txt").read_text() == "one\n2\nthree\n", "only what was given back went back"
         assert not (rig.folder / "b.txt").exists()
         assert talk.suggested.endswith("a.txt, lines 2 to 3:\n> 2\n> three\nin words")

@@ -37,7 +37,7 @@ from vibe.core.tools.edits import FileDiff
 from vibe.front import review
 from vibe.front.cells import fit
 from vibe.front.listings import restored_lines
-from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of
+from vibe.front.review import FileKey, ReviewDraft, ReviewRow, key_of, may_comment, review_rows
 from vibe.front.slash.command import Talk, TypedCommand
 from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.plan_proposal import go_on
@@ -339,17 +339,17 @@ async def review_changes(ask: Ask, talk: Talk, typed: TypedCommand) -> None:
         found = await to_thread.run_sync(going_back, talk, 0)
         if found:
             chat = ChatReview(changes=tuple(_changed_file(*each) for each in found))
-            await _judge(ask, chat, talk.conversation.session.folder.path, partial(_send_of_chat, talk, chat))
+            await _judge(ask, talk, chat, talk.conversation.session.folder.path, partial(_send_of_chat, talk, chat))
             return
     if meant in {"", CHAT}:
         raise UsageError("/review: no file has changed in this conversation, and no plan has been run in this folder")
     plan = await to_thread.run_sync(PlanReview, talk.runtime.host, meant)
     if not plan.changes:
         raise UsageError(f"plan {plan.plan_id}: no recorded step changed a file")
-    await _judge(ask, plan, plan.folder.path, partial(_send_of_plan, talk, plan))
+    await _judge(ask, talk, plan, plan.folder.path, partial(_send_of_plan, talk, plan))
 
 
-async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: Send) -> None:
+async def _judge(ask: Ask, talk: Talk, found: PlanReview | ChatReview, folder: Path, send: Send) -> None:
     """Have the draft of a review judged and sent; until it is sent it is kept, even if the process is told to end."""
     path = folder / DRAFT_FILE
     draft = ReviewDraft()
@@ -357,7 +357,15 @@ async def _judge(ask: Ask, found: PlanReview | ChatReview, folder: Path, send: S
         draft = msgpack.decode(await to_thread.run_sync(regular_bytes, path), type=ReviewDraft)
     before = msgpack.encode(draft)
     latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
-    draft.comments = {(latest.get(key[:2], key), last): comment for (key, last), comment in draft.comments.items()}
+    rows = [(change, row) for change in found.changes for row in review_rows([change], ReviewDraft(), wide=False)]
+    shown = {(key_of(change), row.line) for change, row in rows if may_comment(row, change)}
+    comments, draft.comments = draft.comments, {}
+    for (key, last), (first, text) in comments.items():
+        place = latest.get(key[:2], key), last
+        if place in shown:
+            draft.comments[place] = first, text
+        else:
+            talk.say(f"line {last} of {one_line(key[1])} is not among the changes any more; your comment was: {text}")
     try:
         if await ask(ReviewScreen(found, draft)):
             await send(draft)
@@ -389,11 +397,7 @@ def _changed_file(file: FileBack, diff: FileDiff) -> ChangedFile:
 async def _send_of_chat(talk: Talk, found: ChatReview, draft: ReviewDraft) -> None:
     """Give back rejected files of a conversation, and put the comments into the prompt."""
     by_key = {key_of(change): change for change in found.changes}
-    comments = [
-        comment_on(by_key[key], (first, last), text)
-        for (key, last), (first, text) in draft.comments.items()
-        if key in by_key
-    ]
+    comments = [comment_on(by_key[key], (first, at), text) for (key, at), (first, text) in draft.comments.items()]
     rejected = {path for _, path, _ in draft.rejected.keys() & by_key.keys()}
     if rejected:
         report = await talk.conversation.rewind(0, chat=False, only=rejected)
@@ -414,8 +418,7 @@ async def _send_of_plan(talk: Talk, found: PlanReview, draft: ReviewDraft) -> No
             rejected.append(Rejection(change, draft.rejected[key_of(change)]))
     comments: list[tuple[str, ReviewComment]] = []
     for (key, last), (first, text) in draft.comments.items():
-        if change := by_key.get(key):
-            comments.append((change.step_id, await to_thread.run_sync(found.comment, change, (first, last), text)))
+        comments.append((key[0], await to_thread.run_sync(found.comment, by_key[key], (first, last), text)))
     done = await carry_out(talk.runtime.host.as_writer(), found, rejected, comments, tell=talk.say)
     talk.say(done.message or UNCHANGED)
     if comments and talk.plans.session is None:
