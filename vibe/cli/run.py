@@ -7,6 +7,7 @@ import math
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -31,19 +32,12 @@ SECONDS_FOR_READER = 2.0
 
 DETACH = "--detach"
 SERVED_BY = {
-    "plan_new": ("new",),
-    "plan_run": ("run", "resume"),
+    "plan_run": ("resume",),
     "plan_files": ("validate", "show", "graph", "schema", "diff"),
-    "plan_logs": ("logs",),
-    "plan_report": ("report",),
-    "plan_review": ("review",),
     "plan_folders": ("list", "status", "library"),
     "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer", "rewind"),
-    "plan_edit": ("edit",),
-    "plan_clean": ("clean",),
-    "mcp_serve": ("serve",),
 }
-"""Modules that carry out several subcommands.
+"""Modules that carry out several subcommands. Others have a module of their own name, or are in their command's.
 
 A module's ``run_NAME`` carries out the subcommand NAME; without one, its ``run`` does.
 """
@@ -134,7 +128,8 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
 
         env = replace(env, given=given_settings(args.given, env))
     command, below = words[0] if words and words[0] in COMMANDS else "prompt", getattr(args, "subcommand", "")
-    subject = next((one for one, served in SERVED_BY.items() if one.startswith(command) and below in served), command)
+    subject = command if find_spec(f"vibe.cli.commands.{command}_{below}") is None else f"{command}_{below}"
+    subject = next((one for one, served in SERVED_BY.items() if one.startswith(command) and below in served), subject)
     with logging_to(VibePaths(env.home).log_file, env.environ):
         module = importlib.import_module(f"vibe.cli.commands.{subject}")
         carry_out = getattr(module, f"run_{below}", None) or module.run
