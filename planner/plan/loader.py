@@ -25,7 +25,6 @@ from planner.plan.diagnostics import (
     listed,
     quoted,
 )
-from planner.plan.estimate import width_of
 from planner.plan.for_each import (
     LONGEST_ID,
     ItemsInvalidError,
@@ -57,7 +56,6 @@ from vibe.core.config.paths import in_utf8
 from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
 from vibe.system.errors import error_as
-from vibe.system.files import put_new_file
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _MODES = [mode.value for mode in ExecutionMode]
@@ -73,11 +71,6 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     dag: Dag
     source_bytes: bytes
     where: str
-
-    @property
-    def width(self) -> int:
-        """The most steps, or steps for items of a list, that run side by side, roughly."""
-        return width_of(self.plan, self.dag)
 
     def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
         """Return the plan with steps for the items of a list added."""
@@ -96,14 +89,6 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
         """
         found = {step.id: [text for text in step.writes or () if is_barred(text)] for step in self.plan.steps}
         return {step_id: barred for step_id, barred in found.items() if barred}
-
-    def save(self, path: Path) -> None:
-        """Write the document to a new file, whole or not at all. Blocks.
-
-        Raises:
-            OSError: the file exists already, or it can't be written.
-        """
-        put_new_file(path, self.source_bytes)
 
 
 class Form(Struct, frozen=True):

@@ -297,10 +297,6 @@ class PlanFolder(Struct, frozen=True):
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
 
-    def ended_at(self) -> float:
-        """Return the time when the journal was last written, in unix seconds; now if that is unknown."""
-        return modified_at(self.path / JOURNAL_FILE) or time.time()
-
     def journal(self) -> JournalContent:
         """Read the plan's journal, leaving the file unchanged.
 

@@ -73,6 +73,9 @@ def test_what_is_missing_is_named_and_the_code_is_what_the_run_would_end_with(
     no_cluster = vibe("plan", "run", "--dry-run", write_plan(command_step("a", "true")), "--cluster", "local:0")
     assert no_cluster.code == 2
     assert "'local:0' is not a cluster's address" in no_cluster.out.partition("It can't start:")[2]
+    no_project = vibe("plan", "run", "--dry-run", write_plan(command_step("a", "true"), sample={"project": "gone"}))
+    assert no_project.code == 2
+    assert "gone' is not a folder: keep it beside the plan file" in no_project.err
     assert not vibe.home.exists()
 
 

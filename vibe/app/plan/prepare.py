@@ -148,10 +148,12 @@ def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
     A demonstration's script serves as the model unless one was chosen. Reads files.
 
     Raises:
-        UsageError: a flag or the configuration is wrong.
+        UsageError: a flag or the configuration is wrong, or a demonstration's project is not there.
     """
     executor_of(options)
     preflight.check_decisions(plan.decisions, options.decisions)
+    if plan.sample is not None and options.reuse is None:
+        _sample_project(plan.sample, options.plan_folder)
     sample = plan.sample if options.model is None else None
     replay = options.plan_folder / sample.replay if sample and sample.replay else None
     request = replace(_engine_request(options, options.workdir, replay), flags=network_flags(on=options.network))
@@ -309,6 +311,18 @@ def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
     return True  # they differ in more than steps
 
 
+def _sample_project(sample: Sample, plan_folder: Path) -> Path:
+    """Return the project of a sample.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    project = plan_folder / sample.project
+    if not os.path.isdir(project):
+        raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
+    return project
+
+
 def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:
     """Copy a sample's project into a new temporary folder, and return the copy.
 
@@ -316,9 +330,7 @@ def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:
         UsageError: the project is not there.
         EnvironmentFailure: the copy can't be made.
     """
-    project = plan_folder / sample.project
-    if not os.path.isdir(project):
-        raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
+    project = _sample_project(sample, plan_folder)
     folder: Path | None = None
     try:
         folder = host.new_folder(_PREFIX)

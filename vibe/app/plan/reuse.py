@@ -37,7 +37,7 @@ from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON, State
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, PlanRunOptions, RunSettings, find_plan, modified_at
+from planner.store.folder import JOURNAL_FILE, PlanFolder, PlanRunOptions, RunSettings, find_plan, modified_at
 from planner.store.store import PlanStore
 from subagents.step_result import StepResult
 from vibe.system.errors import UsageError
@@ -160,7 +160,7 @@ def _doubts(
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not os.path.exists(workspace / file)]
     unmade = [glob for step in taken for glob in step.writes or () if not _is_made(workspace, glob)]
-    ended = earlier.ended_at()
+    ended = modified_at(earlier.path / JOURNAL_FILE) or time.time()
     files_now = (file for file in files_of(workspace, environ) if file != plan_file)
     edited = [str(file.relative_to(workspace)) for file in files_now if modified_at(file) > ended]
     before, now = earlier.settings().variables, variables_of(taken, environ)

@@ -38,7 +38,7 @@ from vibe.core.tools.questions import UserInput
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text
 from vibe.front.request_text import command_line
-from vibe.system.files import is_open
+from vibe.system.files import is_open, put_new_file
 from vibe.system.plain_text import counted, one_line, plain
 from vibe.system.redaction import Mask
 
@@ -65,7 +65,7 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
     unsaved: OSError | None = None
     try:
         if draft is not None and target is not None:
-            draft.loaded.save(target)
+            put_new_file(target, draft.loaded.source_bytes)
     except OSError as error:
         unsaved = error
     file = None if unsaved else target
