@@ -25,6 +25,7 @@ from planner.plan.diagnostics import (
     listed,
     quoted,
 )
+from planner.plan.estimate import width_of
 from planner.plan.for_each import (
     LONGEST_ID,
     ItemsInvalidError,
@@ -71,6 +72,11 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     dag: Dag
     source_bytes: bytes
     where: str
+
+    @property
+    def width(self) -> int:
+        """The most steps, or steps for items of a list, that run side by side, roughly."""
+        return width_of(self.plan, self.dag)
 
     def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
         """Return the plan with steps for the items of a list added."""

@@ -6,7 +6,7 @@ from ipc.events import PlanDecisionEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError
 from planner.plan.for_each import ItemsInvalidError, children_of
 from planner.plan.loader import LoadedPlan, load_plan
-from planner.plan.model import Decision, Option, Plan
+from planner.plan.model import OPEN_STATUSES, Decision, Option, Plan
 from planner.plan.operations import read_operations
 from planner.plan.revision import revise
 from planner.state.decide import preview_next_run
@@ -75,7 +75,9 @@ def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tu
 
 
 def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
-    """Return the decisions that the plan waits for."""
+    """Return the decisions that the plan waits for; none if it has ended."""
+    if state.standing not in OPEN_STATUSES:
+        return ()
     own = {decision.id: decision for decision in plan.decisions}
     return tuple(own.get(name) or _as_decision(decision) for name, decision in state.open.items())
 

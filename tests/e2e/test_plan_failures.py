@@ -78,6 +78,21 @@ def test_the_answer_to_a_failure_is_carried_out_by_the_resume(
     assert (vibe.workdir / "after").exists() == (answer != "stop")
 
 
+def test_a_plan_that_has_ended_asks_for_no_decision_that_it_would_refuse(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    decision = {"id": "q", "question": "Q?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
+    steps = [command_step("a", "exit 1"), command_step("b", "true", decision="q")]
+    assert vibe("plan", "run", "--fail-fast", write_plan(*steps, decisions=[decision])).code == 1
+
+    assert vibe("plan", "decide", "latest", "q", "y").code == 2
+    assert "decide with" not in vibe("plan", "status", "latest").out + vibe("plan", "show", "latest").out
+    assert vibe("plan", "status", "latest", "--output", "json").document["open_decisions"] == []
+    assert vibe("plan", "retry", "latest", "a").code == 0
+    assert "decide with" in vibe("plan", "status", "latest").out
+    assert vibe("plan", "decide", "latest", "q", "y").code == 0
+
+
 def test_an_answer_that_makes_no_sense_is_refused_in_one_sentence(vibe: VibeCommand, write_plan: WritePlan) -> None:
     vibe("plan", "run", asking_plan(write_plan))
     plan_id = vibe.plan_ids()[0]

@@ -108,8 +108,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         UsageError: a flag or the configuration is wrong.
     """
     loaded = with_inputs(loaded, options.inputs)
-    plan = loaded.plan
-    engine = engine_of_new(plan, options, host)
+    engine = engine_of_new(loaded.plan, options, host)
     start = starting_point(loaded, options, host.home, engine.environ)
     plan = with_ladders(loaded, engine.agents).plan
     parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
@@ -128,7 +127,6 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         needs.check(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
     finally:
         anyio.run(engine.models.aclose)
-    problems = tuple(dict.fromkeys(needs.problems))
     return DryRun(
         plan=plan,
         order=loaded.dag.levels(),
@@ -137,7 +135,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         steps=steps,
         start=start,
         given={**start.decisions, **options.decisions},
-        problems=problems,
+        problems=tuple(dict.fromkeys(needs.problems)),
         exit_code=needs.exit_code,
     )
 

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.estimate import width_of
 from planner.plan.loader import JSON, MAX_BYTES, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK, readable_title
@@ -85,7 +84,7 @@ def run_validate(args: Arguments, env: CliEnvironment) -> int:
         return ExitCode.USAGE
     found = (
         f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-        f"at most {width_of(loaded.plan, loaded.dag)} in parallel, longest chain {len(loaded.dag.critical_path())}"
+        f"at most {loaded.width} in parallel, longest chain {len(loaded.dag.critical_path())}"
     )
     env.answer(args, {"valid": True, "problems": []}, [found])
     for step_id, barred in loaded.barred_writes().items() if args.output == "text" else ():
