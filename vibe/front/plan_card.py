@@ -45,7 +45,7 @@ _NAMED_ITEM: Final = 26
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
 """With more open steps than this, the card doesn't show when steps are expected to run."""
-MOST_ABOVE: Final = 200
+MOST_ABOVE: Final = 20
 """The most steps whose dependencies are looked at for those that block one."""
 LEAST_WHY: Final = 12
 """Cells kept in the closing record for why a check failed, beside who fixed it."""
