@@ -185,10 +185,9 @@ def _resets_for_budget(state: State, command: c.Revised, at: float) -> Iterator[
     """If the revision sets a budget, reset the steps that failed because theirs was used up, and their dependants."""
     if not any(operation.get("op") == _SET_BUDGET for operation in command.asked.operations):
         return
-    known = command.loaded.dag.dependencies
-    exhausted = {s for s, step in state.steps.items() if s in known and step.result and is_exhausted(step.result)}
-    if exhausted:
-        reset = with_dependants(command.loaded, state, exhausted)
+    unserved = {s for s, one in state.results().items() if one.outcome is Outcome.BLOCKED and one.is_limited_by_plan}
+    exhausted = {s for s, one in state.results().items() if is_exhausted(one)}
+    if reset := with_dependants(command.loaded, state, exhausted | unserved):
         yield e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=tuple(s for s in reset if s in state.steps))
 
 

@@ -216,8 +216,15 @@ def test_what_a_command_does_costs_the_plan_no_time(tmp_path: Path) -> None:
         assert store.state().active_seconds == before > 0
 
 
-def test_with_another_budget_what_ran_out_of_the_old_one_is_done_again(tmp_path: Path) -> None:
-    out = StepResult(outcome=Outcome.LIMIT, reason="budget", detail="the budget of the plan is used up")
+@pytest.mark.parametrize(
+    "out",
+    [
+        StepResult(outcome=Outcome.LIMIT, reason="budget", detail="the budget of the plan is used up"),
+        StepResult(outcome=Outcome.BLOCKED, reason="blocked", detail="model 'm' was not tried", any_model=True),
+    ],
+    ids=lambda out: out.reason,
+)
+def test_with_another_budget_what_ran_out_of_the_old_one_is_done_again(tmp_path: Path, out: StepResult) -> None:
     ran_out = (made.ended("a", out), moved("a", StepStatus.FAILED, reason="budget"))
     end = finished(PlanStatus.FAILED, outcome="limit")
     with make(tmp_path, *STARTED, began("a"), *ran_out, began("e"), *ended("e", ok=False), end) as store:
