@@ -25,7 +25,7 @@ from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import BOMS, READ
 from vibe.system.files import folder_below
-from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
+from vibe.system.ignore import PER_FOLDER, Ignores, hides_all, walk_files
 from vibe.system.plain_text import printable
 from vibe.system.racing import bare_task_group, shielded
 
@@ -166,8 +166,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.globs]
         if await to_thread.run_sync(os.path.isfile, query.root / query.ignores.file):
             ignoring.append(f"--ignore-file={query.ignores.file}")
-        if not await to_thread.run_sync(_is_in_repository, query.start):
-            ignoring.append("--no-require-git")  # In one, the rules of repositories around it would count, too.
+        ignoring += await to_thread.run_sync(list, _rules_above(query))
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
     ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
@@ -183,8 +182,12 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     return Found(matches=tuple(in_order), more=False)
 
 
-def _is_in_repository(path: Path) -> bool:
-    return any(os.path.lexists(place / ".git") for place in (path, *path.parents))
+def _rules_above(query: Query) -> Iterator[str]:
+    """Yield the options for the ignore files above the start. Blocks."""
+    if not any(os.path.lexists(place / ".git") for place in (query.start, *query.start.parents)):
+        yield "--no-require-git"  # In a repository, the rules of those around it would count, too.
+    if hides_all(query.root, query.start, query.ignores):
+        yield "--no-ignore-parent"  # What is named is searched, like ``.venv/lib``, though ``.venv`` ignores ``*``.
 
 
 def _is_binary(path: Path) -> bool:

@@ -219,6 +219,19 @@ async def test_what_a_repository_around_it_ignores_is_found_in_a_repository(tmp_
 
 
 @pytest.mark.parametrize("way", ["ripgrep", "python"])
+async def test_a_folder_in_one_that_ignores_all_it_has_is_searched_if_named(tmp_path: Path, way: str) -> None:
+    folder = tmp_path / ".venv" / "lib"
+    folder.mkdir(parents=True)
+    (tmp_path / ".venv" / ".gitignore").write_text("*\n")
+    (folder / "a.py").write_text("needle\n")
+    query = Query(pattern="needle", root=tmp_path, start=folder, use_ignores=True, most=50, max_bytes=50_000)
+    ripgrep = find_ripgrep(os.environ)
+    assert ripgrep
+    found = await (search_with_ripgrep(ripgrep, query) if way == "ripgrep" else to_thread.run_sync(scan, query))
+    assert [match.line() for match in found.matches] == [".venv/lib/a.py:1:needle"]
+
+
+@pytest.mark.parametrize("way", ["ripgrep", "python"])
 async def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path, way: str) -> None:
     (tmp_path / "one.json").write_bytes(b"a" * 50_000 + "é needle é".encode() + b"b" * 50_000)
     query = Query(pattern="needle", root=tmp_path, start=tmp_path, use_ignores=True, most=9, max_bytes=9_000)
