@@ -10,13 +10,13 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import anyio.to_thread
-from msgspec import Struct, field, structs
+from msgspec import Struct, ValidationError, convert, field, structs
 
 from ipc.sink import EventSink
 from vibe.core.config.loader import LoadedConfig
@@ -217,11 +217,9 @@ def loaded_skills(conversation: Iterable[Message]) -> Iterator[str]:
 
 def _names(line: str) -> list[str]:
     """Return the names in a reminder of loaded skills; none if the line only looks like a reminder."""
-    try:
-        found: Any = json.loads(line)
-    except ValueError:
-        return []
-    return [name for name in cast("list[Any]", found) if isinstance(name, str)] if isinstance(found, list) else []
+    with suppress(ValueError, ValidationError):
+        return convert(json.loads(line), list[str])
+    return []
 
 
 AGENTS_DIRECTORY = ".agents"

@@ -155,12 +155,6 @@ def start_walk(root: Path, start: Path, ignores: Ignores | None, own: Iterable[P
     return structs.replace(walk, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in walk.rules))
 
 
-def hides_all(root: Path, start: Path, ignores: Ignores) -> bool:
-    """Return whether folders above ``start`` ignore it, and by themselves whatever is in it, as with ``*``. Blocks."""
-    walk = start_walk(root, start, ignores, (), use_ignores=True)
-    return walk.inside and structs.replace(walk, inside=False).leaves_out(start / "any", is_folder=False)
-
-
 def walk_of_listed(root: Path, own: Iterable[Path]) -> Walk:
     """Return the state of a walk over files that git itself lists, so that git's own rules are applied already."""
     files = (".ignore", IGNORE_FILE)

@@ -186,7 +186,3 @@ class AgentMemory(Struct, eq=False):
         _, entry = await to_thread.run_sync(self.store.remove, entry_id)
         self.sink.publish(MemoryEntryEvent(entry_id=entry.id, action="removed", text=entry.text))
         return entry
-
-    async def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
-        """Return the entries of a scope; see ``MemoryStore.entries``."""
-        return await to_thread.run_sync(self.store.entries, scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from anyio import to_thread
 from pydantic import Field
 
 from vibe.core.instructions.memory import AgentMemory, MemoryScope
@@ -70,5 +71,5 @@ async def _answer(args: MemoryArgs, memory: AgentMemory) -> str:
             entry = await memory.remove(args.id)
             return f"forgotten: {entry.text}"
         case MemoryAction.LIST:
-            lines = [f"{entry.id}: {entry.text}" for entry in await memory.entries(args.scope)]
-            return "\n".join(lines) or f"no {args.scope} entries"
+            entries = await to_thread.run_sync(memory.store.entries, args.scope)
+            return "\n".join(f"{entry.id}: {entry.text}" for entry in entries) or f"no {args.scope} entries"

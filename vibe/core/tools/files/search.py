@@ -19,13 +19,13 @@ from warnings import catch_warnings, simplefilter
 
 from anyio import CancelScope, EndOfStream, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import BOMS, READ
 from vibe.system.files import folder_below
-from vibe.system.ignore import PER_FOLDER, Ignores, hides_all, walk_files
+from vibe.system.ignore import PER_FOLDER, Ignores, start_walk, walk_files
 from vibe.system.plain_text import printable
 from vibe.system.racing import bare_task_group, shielded
 
@@ -186,7 +186,8 @@ def _rules_above(query: Query) -> Iterator[str]:
     """Yield the options for the ignore files above the start. Blocks."""
     if not any(os.path.lexists(place / ".git") for place in (query.start, *query.start.parents)):
         yield "--no-require-git"  # In a repository, the rules of those around it would count, too.
-    if hides_all(query.root, query.start, query.ignores):
+    walk = start_walk(query.root, query.start, query.ignores, (), use_ignores=True)
+    if walk.inside and structs.replace(walk, inside=False).leaves_out(query.start / "any", is_folder=False):
         yield "--no-ignore-parent"  # What is named is searched, like ``.venv/lib``, though ``.venv`` ignores ``*``.
 
 

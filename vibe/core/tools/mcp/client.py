@@ -167,8 +167,6 @@ def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> s
 
 CONNECT_SECONDS = 10.0
 """The timeout for connecting to a server, in seconds."""
-CANCELLED = "notifications/cancelled"
-"""The method by which a request is cancelled."""
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
 """The header by which a request names its session."""
@@ -210,7 +208,7 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     async def end_stream(request: httpx2.Request) -> None:
         told = table_of(json.loads(await request.aread() or "{}"))
-        if told.get("method") == CANCELLED and (over := streams.get(told["params"]["requestId"])):
+        if told.get("method") == "notifications/cancelled" and (over := streams.get(told["params"]["requestId"])):
             over.set()
 
     async def note(response: httpx2.Response) -> None:
