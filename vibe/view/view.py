@@ -288,12 +288,13 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
 def _tool(view: View, _: RunView, event: e.ToolQueuedEvent | e.ToolCallEvent | e.ToolResultEvent) -> Changed:
     agent = _agent(view, event)
     entry = agent.end_call(event) if isinstance(event, e.ToolResultEvent) else agent.add_call(event)
+    seen = _seen(view, agent, entry)
     if isinstance(entry, CallView) and (entry.waits_for or entry.tool == ASKING_TOOL):
-        _update_waiting(view, agent, event.ts)
+        seen = (*seen, *_update_waiting(view, agent, event.ts))
     plan = view.plans.get(agent.plan_id or "")
     step = view.step_of(agent)
     if plan is None or step is None or isinstance(event, e.ToolQueuedEvent):
-        return _seen(view, agent, entry)
+        return seen
     goes_on, proved = isinstance(event, e.ToolResultEvent) and bool(event.files_changed), False
     if isinstance(event, e.ToolResultEvent):
         step.add_files(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
@@ -301,9 +302,9 @@ def _tool(view: View, _: RunView, event: e.ToolQueuedEvent | e.ToolCallEvent | e
         goes_on |= step.update_check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
         proved = plan.recount_checks(step)
     if not goes_on and not proved:
-        return _seen(view, agent, entry)
+        return seen
     plan.progress_at = event.ts if goes_on else plan.progress_at
-    return (*_seen(view, agent, entry), plan.key)
+    return (*seen, plan.key)
 
 
 def _compact_started(view: View, _: RunView, event: e.CompactStartEvent) -> Changed:

@@ -140,20 +140,21 @@ class RandomRunner:
         """Act on a step, and check that it happens at once, or when the step has stopped, or is refused."""
         before, was_asked = self.run.status(event.step_id), self.run.state.steps[event.step_id].asked
         attempt = self.run.attempt(event.step_id)
+        is_given_up = self.run.state.standing is PlanStatus.CANCELLED
         try:
             said = self.run.send(event)
         except StepActError:
             assert event.action is StepAction.RETRY or before.is_final
             return []
-        except PlanEndedError:
-            assert self.stopping
-            return []
+        if is_given_up:
+            assert said == [], "a plan that is being cancelled takes no more of it"
+            return said
         wanted = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}.get(event.action)
         if event.action is StepAction.SKIP and before is not StepStatus.SKIPPED:
             self.waived.add(event.step_id)
         if event.action is StepAction.RETRY:
             self.granted[event.step_id] += before.is_final or was_asked is not None
-            again = [i.step_id for i in said if isinstance(i, MoveStep) and i.previous is StepStatus.COMPLETED]
+            again = [i.step_id for i in said if isinstance(i, MoveStep) and i.previous.is_final]
             self.granted.update(step_id for step_id in again if step_id != event.step_id)
             self.waived.discard(event.step_id)
             assert self.run.attempt(event.step_id) >= attempt

@@ -74,7 +74,7 @@ def test_a_stream_shows_at_every_line_what_there_is_so_far(text: str) -> None:
 @settings(max_examples=30)
 @given(TEXTS)
 def test_the_blocks_of_a_text_read_at_once_are_those_of_its_parts(text: str) -> None:
-    assert shown(answer().rows(text, ended=True)) == shown(laid_out(blocks_of(text + "\n", 80)))
+    assert shown(answer().rows(text, ended=True)) == shown(laid_out(blocks_of(text.removesuffix("\n") + "\n", 80)))
 
 
 def test_lines_of_an_open_listing_are_read_once() -> None:
