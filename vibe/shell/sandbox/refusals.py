@@ -14,7 +14,7 @@ def _pattern(phrases: str, codes: str) -> re.Pattern[str]:
     return re.compile(rf"(?i:{phrases})|\b(?:{codes})\b")
 
 
-READ_ONLY = _pattern(r"read-only file ?system|invalid cross-device link", "EROFS|EXDEV")
+READ_ONLY = _pattern(r"read-only file ?system|invalid cross-device link|device or resource busy", "EROFS|EXDEV|EBUSY")
 NOT_PERMITTED = _pattern("permission denied|operation not permitted", "EACCES|EPERM")
 REFUSED = _pattern("connection refused", "ECONNREFUSED")
 """Not a sign of the sandbox by itself, but the server of another command can't be reached."""
@@ -30,8 +30,8 @@ GAVE_UP = re.compile(
 flags are set.
 """
 FILES = (
-    "only the workspace (but for .vibe, .agents, AGENTS.md, CLAUDE.md and git's own settings and hooks) and temporary "
-    "files can be written; a folder named in [sandbox] writable of config.toml could be, too"
+    "only the workspace (but for .vibe, .agents, AGENTS.md, CLAUDE.md, git's own settings and hooks, and moving what "
+    "leads to these) and temporary files can be written; a folder in [sandbox] writable of config.toml could be, too"
 )
 OWN_LOCALHOST = (
     "each command has a localhost of its own, so start a server in the command that talks to it; "

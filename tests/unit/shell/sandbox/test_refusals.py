@@ -29,6 +29,8 @@ def test_what_only_holds_the_letters_of_an_error_code_is_none(output: str, exit_
         ("Error: getaddrinfo EAI_AGAIN example.invalid", "[sandbox] network"),
         ("touch: x: Read-only file system", "[sandbox] writable"),
         ("OSError: [Errno 30] EROFS: read-only", "[sandbox] writable"),
+        ("mv: cannot move 'ci' to 'ic': Device or resource busy", "moving what leads to these"),
+        ("Error: EBUSY: resource busy or locked, rename 'ci' -> 'ic'", "[sandbox] writable"),
         ("cat: x: Permission denied", "[sandbox] readable"),
         ("Error: connect ECONNREFUSED 127.0.0.1:80", "localhost of its own"),
     ],
