@@ -17,6 +17,7 @@ NOBODY = 65_534
 @contextmanager
 def folder_of_nobody() -> Generator[Path]:
     """Drop superuser rights, and yield a folder that belongs to the user the process then is."""
+    "".encode("utf-8-sig")  # loads what nobody might not read from the superuser's Python
     patch = pytest.MonkeyPatch()
     folder = Path(tempfile.mkdtemp(prefix="undo-"))
     was = os.geteuid(), os.getegid()
