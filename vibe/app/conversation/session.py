@@ -35,7 +35,7 @@ from vibe.core.session.folder import (
 )
 from vibe.core.session.restoring import FileBack
 from vibe.core.session.rewind import RewindManager, RewindReport
-from vibe.core.session.snapshots import Snapshots
+from vibe.core.session.snapshots import Snapshots, carry_on
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import FileLock
 from vibe.system.git.discovery import git_head
@@ -173,7 +173,8 @@ class ChatSession:
 
         def fork(conversation: Transcript) -> str:
             if chat:
-                self.fork(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
+                restart = partial(conversation.restart, conversation.messages[:message_index])
+                self.fork(restart, REWOUND, most=message_index)
                 self.transcript = conversation
             return self.session_id
 
@@ -194,12 +195,15 @@ class ChatSession:
     def _as_saved(self) -> SavedSession:
         return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
 
-    def fork(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
+    def fork(
+        self, restart: Callable[[Path | None], None], outcome: str = COMPACTED, *, most: int | None = None
+    ) -> None:
         """Continue the conversation in a new session whose parent is this one. Blocks.
 
-        ``outcome`` becomes that of the session so far. For ``restart`` see ``Fork``.
+        ``outcome`` becomes that of the session so far. For ``restart`` see ``Fork``. ``most`` is the number of messages
+        that are left of a conversation that is cut.
         """
-        folder = self.folder.begin_child(self._meta)
+        folder, before = self.folder.begin_child(self._meta), len(self.transcript.messages)
         lock = lock_session(folder)
         try:
             restart(folder.transcript)
@@ -207,6 +211,8 @@ class ChatSession:
             lock.release()
             shutil.rmtree(folder.path, ignore_errors=True)
             raise
+        if outcome != CLEARED:
+            carry_on(self.folder.path, folder.path, dropped=before - len(self.transcript.messages), most=most)
         with suppress(OSError):
             write_meta(self.folder.path, self._ended_meta(outcome))
         self._meta, self.folder, self._snapshots = read_meta(folder.path), folder, None

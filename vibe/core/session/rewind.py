@@ -15,7 +15,7 @@ from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, Transcript
 from vibe.core.session.restoring import Blame, FileBack, Restoration, RestoredFiles, aside_folder
-from vibe.core.session.snapshots import Point, Snapshots
+from vibe.core.session.snapshots import Point, Snapshots, carry_on
 from vibe.system.errors import UsageError
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
@@ -108,6 +108,7 @@ class RewindManager(Struct, frozen=True):
         """Create a session with the messages before ``message_index``, and return its id."""
         folder = session.folder.begin_child(session.meta, ended=time.time(), outcome=self.outcome, origin="")
         conversation.restart(conversation.messages[:message_index], folder.transcript)
+        carry_on(session.folder.path, folder.path, most=message_index)
         return folder.path.name
 
 

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -43,7 +44,7 @@ READ_TRIES = 3
 NAMES_SHOWN = 5
 """The most file names in a message."""
 
-LOG = "history.jsonl"
+LOG, STORE = "history.jsonl", "files.git"
 EARLIER_LOGS = ("snapshots.jsonl", "points.jsonl")
 """The logs of earlier versions, which recorded files as git stores them."""
 KNOWN = "git/files"
@@ -124,7 +125,7 @@ class Snapshots:
         self, workspace: Path, folder: Path, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES
     ) -> None:
         self.workspace = workspace.resolve()
-        self.store = BlobStore(self.workspace, folder / "files.git", environ)
+        self.store = BlobStore(self.workspace, folder / STORE, environ)
         self._folder = folder
         self._own = own
         self._ready = False
@@ -147,7 +148,8 @@ class Snapshots:
         changed = self.changes()
         last = self._last
         if last is None or changed or last.lost or (last.found and not found):
-            self._write(Point(at=time.time(), changed=changed, messages=messages, found=found))
+            least = 0 if last is None else last.messages  # a summary may have replaced the prompt they belong to
+            self._write(Point(at=time.time(), changed=changed, messages=max(messages, least), found=found))
 
     def record(self, point: Point) -> Point:
         """Record the files together with the other fields of ``point``.
@@ -416,6 +418,36 @@ class Snapshots:
                     other.unlink(missing_ok=True)
             known = {_name_of(path): state for path, state in self._known.items()}
             replace_file(file, msgpack.encode(known), sync=False)
+
+
+def carry_on(old: Path, new: Path, *, dropped: int = 0, most: int | None = None) -> None:
+    """Copy the points of a session to one that goes on from it, so that its files can be restored there, too. Blocks.
+
+    ``dropped`` messages fewer are left since a summary replaced the first ones; of a conversation that was cut, only
+    the first ``most`` messages are left. If the disk refuses, the new session begins without points.
+    """
+    kept: list[bytes] = []
+    with suppress(OSError):
+        for line in regular_bytes(old / LOG).splitlines():
+            try:
+                point = _decode(line)
+            except INVALID_JSON:
+                kept.append(line)
+                continue
+            if most is None or point.messages <= most:
+                place = point.messages and max(point.messages - dropped, 1)  # the summary is the first message
+                kept.append(json.encode(structs.replace(point, messages=place)))
+        shutil.copytree(old / STORE, new / STORE, copy_function=_share)
+        replace_file(new / LOG, b"".join(line + b"\n" for line in kept), sync=False)
+
+
+def _share(source: str, target: str) -> None:
+    """Copy a file of a store; an object, which never changes, becomes a second name of the same file if it can."""
+    if f"{os.sep}objects{os.sep}" in source:
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None = None) -> dict[str, PathState]:

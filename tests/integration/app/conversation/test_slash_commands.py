@@ -405,6 +405,32 @@ async def changing(rig: Rig) -> AsyncGenerator[ScriptedTalk]:
         yield talk
 
 
+async def test_files_go_back_after_a_compaction_and_after_a_rewind(rig: Rig) -> None:
+    async with changing(rig) as talk:
+        rig.server.enqueue(Reply(text="summary"))
+        await talk.do("/compact")
+        titles = [row.title for row in (await talk.picker("rewind")).rows(0)]
+        assert titles == ["thanks", "add b"], "the others are in the summary"
+        everything = await talk.do("/diff")
+        undone = await talk.do("/undo")
+        with pytest.raises(UsageError, match="/undo: the prompt that changed files is summarised"):
+            await talk.do("/undo")
+
+        assert "2 files" in everything
+        assert undone.splitlines() == ['back to before "add b" · 1 file restored · the chat goes on', "deleted b.txt"]
+        assert (rig.folder / "a.txt").read_text() == "one\n2\nthree\n"
+
+    async with changing(rig) as talk:
+        await talk.do("/rewind 4")
+        assert "2 files" in await talk.do("/diff")
+        await talk.do("/undo")
+        await talk.do("/undo")
+        assert (rig.folder / "a.txt").read_text() == "one\ntwo\n"
+        assert not (rig.folder / "b.txt").exists()
+        await talk.do("/clear")
+        assert "no file has changed" in await talk.do("/diff"), "what is cleared is of another conversation"
+
+
 async def test_the_way_back_is_shown_before_it_is_gone(rig: Rig) -> None:
     async with changing(rig) as talk:
         picker = await talk.picker("rewind")

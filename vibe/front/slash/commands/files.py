@@ -123,6 +123,9 @@ async def run_undo(talk: Talk, _typed: TypedCommand) -> None:
         if await to_thread.run_sync(going_back, talk, index):
             await _go_back(talk, index, FILES_ONLY)
             return
+    if await to_thread.run_sync(going_back, talk, 0):
+        review = ", and /review chat gives files back" if "review" in talk.commands else ""
+        raise UsageError(f"/undo: the prompt that changed files is summarised: /diff shows all changes{review}")
     raise UsageError(f"/undo: no file has changed in this conversation{_of_plans(talk)}")
 
 
