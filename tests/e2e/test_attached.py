@@ -38,6 +38,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     assert vibe("events", "answer", plan, request, "y").code == 0  # so it is withdrawn on the screen
     tmux.wait_for("has ended")
     tmux.wait_for("1/1 · ")
+    tmux.wait_for("vibe plan review ")  # a command of the screen can't be sent
     assert not any("y yes" in line for line in tmux.screen())
     tmux.type("/exit")
     tmux.wait_for("EXIT 0")

@@ -262,6 +262,7 @@ class ChatScreen(LowestScreen):
             self.start.begin(replace(facts, with_cards=[each.view.id for each in plans]))
         self.log_view.extend(early)
         self.prompt.complete_with(commands=self._controller.commands, root=about.folder)
+        self._cards.is_elsewhere = not about.session_id
         self.bottom.is_over = False
         self._controller.opened(chat, prompt)
 

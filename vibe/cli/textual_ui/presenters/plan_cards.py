@@ -60,6 +60,9 @@ class PlanCards(_Cards):
     ``clock`` returns Unix seconds.
     """
 
+    is_elsewhere = False
+    """True if the plans run in another process, which the screen can't send commands about files."""
+
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Update the cards of the plans that changed."""
         touched = {key[1] for key in changed if key[0] == "plans" and len(key) > 1}
@@ -107,7 +110,8 @@ class PlanCards(_Cards):
         opened = "" if entry.folded else _list_of(plan)
         rows = 1 if is_record and entry.folded else self._rows
         lines = _drawing().card(plan, self._clock(), cols, rows, chosen=opened)
-        hints = f"/review · /report · undo: vibe plan rewind {plan.id} STEP"
+        ours = f"/review · /report · undo: vibe plan rewind {plan.id} STEP"
+        hints = f"vibe plan review {plan.id} · vibe plan report {plan.id}" if self.is_elsewhere else ours
         return lines if is_live(plan) else [*lines, *_drawing().record(plan, cols, hints)]
 
 
