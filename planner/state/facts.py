@@ -41,9 +41,8 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
     others = max(0, len(step.models) - 1)  # models that had an attempt each, before the last one and its retries
     if result.outcome is Outcome.FAILED and others < attempt <= step.retries + others and not step.side_effects:
         return Left.RETRYING
-    if (
-        step.on_failure == "ask" and not result.is_limited_by_plan
-    ):  # skipped, the plan would seem done within its budget
+    # Skipped by a person, a step that the plan's budget ended would let the plan seem done within it.
+    if step.on_failure == "ask" and not result.is_limited_by_plan:
         return Left.ASKING
     return Left.REVISING if step.on_failure == "replan" else None
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field, structs
 from vibe.core.budget import BudgetExhaustedError, Reservation
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Spending, Usage
+from vibe.system.plain_text import counted
 
 SMALLEST_ANSWER = 64
 """The fewest tokens of room for an answer. An answer with less room is not worth its prompt."""
@@ -69,7 +70,9 @@ class _Entry(Struct, kw_only=True, eq=False):
     def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:
         limits, used = self.limits, self.usage.total_tokens
         if limits.max_turns is not None and self.usage.calls >= limits.max_turns:
-            return BudgetExhaustedError(self.name, f"max_turns {limits.max_turns}", f"{self.usage.calls} model calls")
+            return BudgetExhaustedError(
+                self.name, f"max_turns {limits.max_turns}", counted(self.usage.calls, "model call")
+            )
         if limits.max_tokens is not None and limits.max_tokens - used - prompt_tokens < SMALLEST_ANSWER:
             need = f"max_tokens {limits.max_tokens} leaves no room for a prompt of about {prompt_tokens}"
             return BudgetExhaustedError(self.name, need, f"{used} tokens")

@@ -95,7 +95,7 @@ def test_what_keyboards_type_beside_letters_is_text_too(vibe: VibeCommand, serve
 def test_a_turn_that_a_limit_ended_says_so(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("echo once"), {"text": "Never said."}))
     vibe.at(tmux, "--auto-approve", "--max-turns", "1", "go")
-    tmux.wait_for("! the limit of 1 turns is reached")
+    tmux.wait_for("! the limit of 1 turn is reached")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 

@@ -202,7 +202,7 @@ def test_the_turns_of_a_run_are_those_of_its_children_too(vibe: VibeCommand, at_
 
     record = ended.document
     assert (ended.code, record["outcome"], record["usage"]["calls"]) == (4, "limit", 5)
-    assert record["detail"] == "the budget of this run is used up: max_turns 5, 5 model calls spent"
+    assert record["detail"] == "the limit of 5 turns is reached: 5 model calls of this run"
 
 
 def test_a_cancelled_run_leaves_no_subagent_behind(vibe: VibeCommand) -> None:
@@ -261,7 +261,7 @@ def test_the_turns_of_a_step_are_those_of_its_children_too(vibe: VibeCommand, wr
         "turns",
         4,
     )
-    assert result["detail"] == "the budget of step 's' is used up: max_turns 4, 4 model calls spent"
+    assert result["detail"] == "the limit of 4 turns is reached: 4 model calls of step 's'"
 
 
 def a_long_time() -> str:

@@ -25,11 +25,14 @@ class BudgetExhaustedError(VibeError):
     """The budget is used up. ``account`` names its owner, ``limit`` what was reached and ``reason`` its kind."""
 
     def __init__(self, account: str, limit: str, spent: str) -> None:
-        super().__init__(f"the budget of {account} is used up: {limit}, {spent} spent")
+        kind, _, most = limit.partition(" ")
+        self.reason = "turns" if kind == "max_turns" else "budget"
+        of_turns = f"the limit of {most} turn{'s' * (most != '1')} is reached: {spent} of {account}"
+        others = f"the budget of {account} is used up: {limit}, {spent} spent"
+        super().__init__(of_turns if self.reason == "turns" else others)
         self.account = account
         self.limit = limit
         self.spent = spent
-        self.reason = "turns" if limit.startswith("max_turns") else "budget"
 
 
 class Reservation(Protocol):

@@ -126,9 +126,8 @@ DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAc
 
 
 async def pause(talk: Talk, _rest: str) -> None:
-    """Pause the running plan."""
+    """Pause the running plan, which says what it waits for."""
     talk.plans.running.control.submit(Pause())
-    talk.say("pausing: agents stop at a safe point, commands when they are done")
 
 
 async def resume(talk: Talk, reference: str) -> None:
