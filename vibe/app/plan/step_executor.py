@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from msgspec import Struct, json
 
 from planner.plan.model import Plan
@@ -22,6 +23,7 @@ from vibe.app.plan.step_context import StepDocument, StepPlace, step_context
 from vibe.core import extensions
 from vibe.core.config.models import ClusterConfig
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.shell.sandbox.confinement import remove_remains
 from vibe.system.errors import UsageError
 
 DEFAULT_EXECUTOR = "local"
@@ -152,7 +154,10 @@ async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         await pool.fill()
         yield ProcessExecutor(pool, steps.services, claims, local_executor(steps, claims), store.step_folder)
     finally:
-        await pool.close()
+        with CancelScope(shield=True):
+            await pool.close()
+            # A process that is ended while it gets ready may leave the folders in which it tries the sandbox.
+            await to_thread.run_sync(remove_remains, steps.host.environ, Path(store.settings.workspace))
 
 
 def capabilities_of(services: RunServices) -> tuple[str, ...]:
