@@ -75,7 +75,7 @@ def test_what_works_below_a_folder_is_killed_and_nothing_beside_it(tmp_path: Pat
     beside.mkdir()
     with _shell("echo; sleep 99", cwd=inside) as process, _shell("echo; exec sleep 99", cwd=beside) as other:
         kill_in_folder(str(tmp_path / "a"))
-        assert process.wait(SECONDS) == -9
+        assert process.wait(SECONDS) in {-9, 128 + 9}, "killed, or the end of what it waited for was quicker"
         assert other.poll() is None
 
 
