@@ -85,8 +85,12 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
     """Return the links that still exist, which don't belong to the step's work."""
-    links = {workdir / name: workspace / name for name in share if os.path.islink(workdir / name)}
-    return [link for link, source in links.items() if link.readlink() == source]
+    found: list[Path] = []
+    for name in share:
+        with suppress(OSError):  # it is no link, or something still at work has just removed it
+            if (workdir / name).readlink() == workspace / name:
+                found.append(workdir / name)
+    return found
 
 
 SEPARATOR = "======="

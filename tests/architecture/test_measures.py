@@ -13,7 +13,7 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
 measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
 
 MOST = {
-    "code lines": 74_584,
+    "code lines": 74_588,
     "modules in import circles": 0,
     "imports of our own in functions": 109,
     "imports of others in functions": 83,

@@ -107,16 +107,21 @@ class OnePlace:
         self.largest = max(ours.sizes)
 
 
-async def test_a_run_is_not_forgotten_between_its_hello_and_its_order(tmp_path: Path) -> None:
-    rig = Rig(tmp_path).create(FILES)
-    place = WorkerPlace(tmp_path / "worker", environment())
+@asynccontextmanager
+async def placed(rig: Rig) -> AsyncGenerator[tuple[OnePlace, WorktreeExecutor]]:
+    """Do steps of a run at one place."""
+    place = WorkerPlace(rig.root.parent / "worker", environment())
     await to_thread.run_sync(place.prepare)
     run, places = RemoteRun(rig), OnePlace(place)
     inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
-
     async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
-        results = [await executor.run(worktree_task(name, command="true"), NeverStop()) for name in ("a", "b")]
+        yield places, executor
     await place.close()
+
+
+async def test_a_run_is_not_forgotten_between_its_hello_and_its_order(tmp_path: Path) -> None:
+    async with placed(Rig(tmp_path).create(FILES)) as (places, executor):
+        results = [await executor.run(worktree_task(name, command="true"), NeverStop()) for name in ("a", "b")]
 
     assert [(result.outcome, result.detail) for result in results] == [(Outcome.COMPLETED, "")] * 2
     assert places.knew_run == [False, True], "it is the same run for the second step"
@@ -153,14 +158,8 @@ async def test_a_step_that_prints_more_than_is_kept_is_done_all_the_same(
 ) -> None:
     monkeypatch.setattr("subagents.remote.keeper.MOST_FILE_BYTES", 3_000)
     rig = Rig(tmp_path).create(FILES)
-    place = WorkerPlace(tmp_path / "worker", environment())
-    await to_thread.run_sync(place.prepare)
-    run, places = RemoteRun(rig), OnePlace(place)
-    inner = ClusterExecutor(EditingExecutor({}), places, run.services, RunClaims(), run.for_workers(), rig.repository)
-
-    async with WorktreeExecutor(inner, rig.place(), rig.repository, run.services.sink) as executor:
+    async with placed(rig) as (_, executor):
         result = await executor.run(worktree_task("s", command="seq 2000 | tee made"), NeverStop())
-    await place.close()
 
     assert (result.outcome, result.detail) == (Outcome.COMPLETED, "")
     assert rig.read("made").endswith("\n2000\n")
